@@ -24,7 +24,7 @@ pkg_check_modules(HDF5 QUIET IMPORTED_TARGET hdf5)
 find_package(OpenMP QUIET COMPONENTS C)
 find_package(Threads REQUIRED)
 
-foreach(room comm io train)
+foreach(room comm io train fed)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS src/${room}/*.c)
   list(FILTER sources EXCLUDE REGEX "/comm/shim\\.c$") # libparadl-mpi's alone
   if(sources)

@@ -34,7 +34,7 @@ extern const struct pdl_cmd cli_topology_list, cli_topology_show,
 extern const struct pdl_cmd cli_collective_list, cli_collective_verify,
     cli_collective_show, cli_collective_compare, cli_simulate;
 extern const struct pdl_cmd cli_report_cmd;
-extern const struct pdl_cmd cli_bench, cli_serve;
+extern const struct pdl_cmd cli_bench, cli_serve, cli_federate;
 /* cmd_bench.c: is there a benchmark of this collective, by this algorithm
  * (NULL or "auto": any)? */
 enum pdl_status cli_bench_names(const char *collective, const char *algorithm,

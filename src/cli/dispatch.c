@@ -21,6 +21,7 @@ const struct pdl_cmd *const cli_commands[] = {
     &cli_compare,
     &cli_train,
     &cli_evaluate,
+    &cli_federate,
     &cli_diff_run,
     &cli_validate,
     &cli_calibrate,

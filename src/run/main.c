@@ -17,6 +17,7 @@ static const struct pdl_cmd *const commands[] = {
     &run_train,
     &run_evaluate,
     &run_diff,
+    &run_federate,
 };
 // clang-format on
 enum { NCOMMANDS = sizeof commands / sizeof commands[0] };

@@ -1,0 +1,126 @@
+/* paradl/fed.h - federated training: models move, data stays.
+ *
+ * A run is rounds. A round is a small plan: which clients take part, which
+ * model each of them begins from, whom a model visits one after the other, and
+ * how what comes back is put together. An algorithm (one file and one row)
+ * writes that plan and the sums; everything else is the same for all. Clients
+ * are virtual: their samples are a part of one data set, and a few workers
+ * (ranks of a communicator, threads or MPI processes) train one client after
+ * the other. Results are summed in the order of the plan, so that any number
+ * of workers gives the same bits. */
+#ifndef PARADL_FED_H
+#define PARADL_FED_H
+
+#include "paradl/base.h"
+#include "paradl/comm.h"
+#include "paradl/data.h"
+#include "paradl/io.h"
+#include "paradl/model.h"
+
+PDL_BEGIN
+
+/* An algorithm: "name:key=value,...". */
+const struct pdl_sampling *pdl_fed_algorithm_at(int i); /* NULL past the end */
+
+/* ---- the plan of a round -------------------------------------------- */
+
+enum { PDL_FED_GLOBAL = -1 };
+
+/* One model that is trained: from `start`, by the clients of visits [first,
+ * first + nvisits) of the round, one after the other. */
+struct pdl_fed_task {
+    int64_t first, nvisits;
+    int64_t start;    /* a travelling model, or PDL_FED_GLOBAL */
+    int64_t version;  /* rounds done when it began: later, it is stale */
+    double seconds;   /* that the clients' devices are said to need */
+    bool pooled;      /* their samples together, not one after the other */
+    const char *lost; /* why nothing comes back: "dropped", "late"; NULL */
+};
+struct pdl_fed_visit {
+    int64_t client, epochs;
+};
+struct pdl_fed_round {
+    int64_t round, ntasks, nvisits;
+    const struct pdl_fed_task *task;
+    const struct pdl_fed_visit *visit;
+    int64_t down_bytes, up_bytes, across_bytes; /* across: client to client */
+    double seconds; /* until the last that is waited for */
+};
+/* One JSON object on one line. */
+void pdl_fed_round_print(const struct pdl_fed_round *r, struct pdl_sink *out);
+
+/* ---- a run ---------------------------------------------------------- */
+
+/* What a round was, told by rank 0 when it is over. */
+struct pdl_fed_line {
+    const struct pdl_fed_round *plan;
+    int64_t round, rounds; /* done; of the run */
+    int64_t trained, lost; /* models that came back, or did not */
+    double train_loss;     /* mean over what was trained */
+    double loss, accuracy; /* of the test split; not a number: not tested */
+    int64_t groups, clients;
+    const double *group_accuracy;  /* as their clients' classes are mixed */
+    const double *client_accuracy; /* NULL where not tested */
+    int64_t clusters; /* that the algorithm has found; 0: it looks for none */
+    const int32_t *cluster;  /* of each client; -1: not seen yet */
+    const float *similarity; /* of each two clients; NULL: none. -2: unknown */
+    const char *note;        /* else nothing but this */
+};
+
+struct pdl_fed_job {
+    const struct pdl_model *model; /* what a client trains */
+    const pdl_io *io;
+    struct pdl_partition partition;
+    const char *algorithm;  /* NULL: fedavg */
+    int64_t select, rounds; /* clients of a round; 0: all */
+    int64_t epochs, steps;  /* of a visit; steps > 0: that many instead */
+    int64_t batch;
+    double lr, lr_decay;   /* factor of each round; 0: 1 */
+    const char *optimizer; /* of a client; NULL: sgd without momentum */
+    uint64_t seed;
+    double drop;            /* share of clients that drop out of a round */
+    double deadline_s;      /* of a round; 0: none */
+    double speed, spread;   /* samples/s of a device; sigma of its log */
+    int64_t test_every;     /* rounds; 0: 1 */
+    int64_t test_samples;   /* 0: all, < 0: none */
+    const char *backend;    /* of pdl_train_options */
+    bool raw;               /* inputs are not normalised */
+    int threads;            /* of a worker; 0: 1 */
+    const char *checkpoint; /* folder; NULL: none */
+    int64_t every;          /* models trained between two; 0: a round's */
+    int keep;               /* checkpoints; 0: 2 */
+    bool resume;
+    const char *weights_out; /* safetensors; NULL: none */
+    const char *model_name, *data_name, *partition_name; /* for checkpoints */
+    uint64_t run;             /* tells starts apart, all ranks alike */
+    const volatile int *stop; /* becomes not 0: save and stop */
+    void (*tell)(void *ctx, const struct pdl_fed_line *line); /* rank 0 */
+    void (*trained)(void *ctx, int64_t done, int64_t of);     /* rank 0; may be
+                                                             NULL */
+    void (*at)(void *ctx, enum pdl_ckpt_phase phase);         /* tests */
+    void *ctx;
+    int64_t spoil; /* tests: this client's model comes back as no number;
+                      -1: nobody's */
+};
+
+struct pdl_fed_summary {
+    int64_t rounds, models, lost, parameters;
+    int64_t down_bytes, up_bytes, across_bytes;
+    double seconds; /* of the rounds, as devices are said to be */
+    double wall_s;
+    double loss, accuracy, best; /* of the last test; the best accuracy */
+    int64_t memory_bytes; /* of one client's training: tensors and weights */
+    int64_t resumed_at;   /* models; 0: from the beginning */
+    bool stopped;
+};
+
+/* Collective over comm: all ranks have the same job. */
+enum pdl_status pdl_fed_run(const struct pdl_fed_job *job, pdl_comm *comm,
+                            struct pdl_fed_summary *out, struct pdl_err *err);
+/* The plans of all rounds, without training. */
+enum pdl_status pdl_fed_emit(const struct pdl_fed_job *job,
+                             struct pdl_sink *out, struct pdl_err *err);
+
+PDL_END
+
+#endif

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * FedDCT (IEEE TNSM 21(1), 2024): a network is divided into S narrow ones that
+ * clusters of S clients train together, the clients taking turns to give the
+ * samples. The loss is the sum of the parts' cross-entropies and lambda times
+ * the Jensen-Shannon divergence of what they say; lambda rises from 0 over the
+ * first `warm` rounds (in the authors' script it never does). A device holds
+ * one part; the owner of the samples computes the stem of all and exchanges
+ * its outputs and their gradients, which goes through the executor like any
+ * other gradient, so that the stem learns, too. The server takes the plain mean
+ * over clusters; what is tested is the mean of the logits. */
+#include "fed/fed_priv.h"
+
+enum { PARTS, TOGETHER, WARM };
+
+static double together(const struct fed *f)
+{
+    double share = (double)(f->plan.is.round + 1) / fed_value(f, WARM);
+
+    return fed_value(f, TOGETHER) * (share < 1 ? share : 1);
+}
+
+/* Outputs of the other parts' stems, there and back, for every sample. */
+static int64_t exchanged(const struct fed *f, int64_t client)
+{
+    int64_t n = fed_samples(f, client) * f->job->epochs;
+
+    if (f->job->steps > 0)
+        n = f->job->steps * f->job->batch;
+    return 2 * 4 * n * fed_learner_stem(f->learner) *
+           ((int64_t)fed_value(f, PARTS) - 1);
+}
+
+static void plan(struct fed *f, struct fed_plan *p)
+{
+    int64_t *c = PDL_NEW(p->arena, int64_t, f->job->partition.clients);
+    int64_t n = c ? fed_choose(f, p->is.round, c) : 0;
+    int64_t parts = (int64_t)fed_value(f, PARTS);
+
+    p->failed = p->failed || !c;
+    for (int64_t i = 0; i < n; i++) {
+        if (i % parts == 0)
+            fed_plan_task(p, PDL_FED_GLOBAL);
+        fed_plan_visit(p, c[i], f->job->epochs);
+        p->is.across_bytes += exchanged(f, c[i]);
+    }
+}
+
+static void take(struct fed *f, const struct fed_back *b)
+{
+    fed_add(f, b->up, 1);
+}
+
+const struct fed_alg fed_alg_feddct = {
+    .is = {.name = "feddct",
+           .summary = "a divided network, trained together by clusters",
+           .keys = {{"parts", "networks, and clients of a cluster", 4, 2, 64,
+                     NULL},
+                    {"together", "weight of their agreement", 0.5, 0, 1e3,
+                     NULL},
+                    {"warm", "rounds in which that rises", 40, 1, 1e6, NULL}}},
+    .parts_key = PARTS + 1,
+    .plan = plan,
+    .take = take,
+    .together = together,
+};

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Where a plan has what algorithms look at: the logits, the features that the
+ * last layer reads, the gradients of both, and each weight's gradient as the
+ * update will read it. */
+#include "fed/learner.h"
+
+static const struct pdl_plan_op *writer(const struct pdl_plan *p, int tensor,
+                                        enum pdl_pass pass)
+{
+    for (int i = 0; i < p->nops; i++)
+        for (int k = 0; k < p->ops[i].nout; k++)
+            if (p->ops[i].kind == PDL_PLAN_OP_COMPUTE &&
+                p->ops[i].pass == pass && p->ops[i].out[k] == tensor)
+                return &p->ops[i];
+    return NULL;
+}
+
+static void find_last(const struct pdl_plan *p, struct fed_places *out)
+{
+    const struct pdl_plan_op *last;
+
+    for (int i = 0; i < p->nops; i++)
+        if (p->ops[i].kind == PDL_PLAN_OP_COMPUTE && p->ops[i].node < 0)
+            out->loss_op = i;
+    if (out->loss_op < 0)
+        return;
+    out->logits = p->ops[out->loss_op].in[0];
+    last = writer(p, out->logits, PDL_FORWARD);
+    if (!last)
+        return;
+    out->features = last->in[0];
+    for (int i = 0; i < p->nops; i++)
+        if (p->ops[i].kind == PDL_PLAN_OP_COMPUTE &&
+            p->ops[i].pass == PDL_BACKWARD_DATA && p->ops[i].node == last->node)
+            out->back_op = i;
+}
+
+enum pdl_status fed_places_find(pdl_arena *a, const struct pdl_plan *p,
+                                struct fed_places *out, struct pdl_err *err)
+{
+    *out = (struct fed_places){-1, -1, -1, -1, NULL, NULL};
+    out->span = PDL_NEW(a, int, p->ntensors + 1);
+    out->last_op = PDL_NEW(a, int, p->ntensors + 1);
+    if (!out->span || !out->last_op)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory for a learner");
+    for (int i = 0; i < p->ntensors; i++)
+        out->span[i] = out->last_op[i] = -1;
+    for (int i = 0; i < p->nops; i++)
+        for (int k = 0; k < p->ops[i].nout; k++)
+            if (p->ops[i].kind != PDL_PLAN_OP_UPDATE)
+                out->last_op[p->ops[i].out[k]] = i;
+    find_last(p, out);
+    if (out->logits < 0 || out->features < 0)
+        return pdl_fail(err, PDL_EINVAL,
+                        "%s: has no last layer that classes come out of",
+                        p->model->name);
+    return PDL_OK;
+}

@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A federated run: rounds of waves, sums, tests, checkpoints. Rank 0 is the
+ * server and a worker, the others are workers; all write the same plans. */
+#include "fed/fed_priv.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+/* ---- what the server keeps ------------------------------------------ */
+
+enum pdl_status fed_shelf_open(struct fed *f, int shelf, const char *name,
+                               int64_t slots, struct pdl_err *err)
+{
+    struct fed_shelf *s = &f->shelf[shelf];
+
+    *s = (struct fed_shelf){name, f->rank == 0 ? slots : 0, NULL};
+    s->at = PDL_NEW(f->arena, float *, s->slots + 1);
+    return s->at ? PDL_OK : pdl_fail(err, PDL_ENOMEM, "out of memory");
+}
+
+enum pdl_status fed_table_open(struct fed *f, int table, const char *name,
+                               int64_t count, struct pdl_err *err)
+{
+    struct fed_table *t = &f->table[table];
+
+    *t = (struct fed_table){name, f->rank == 0 ? count : 0, NULL};
+    t->at = PDL_NEW(f->arena, double, t->count + 1);
+    return t->at ? PDL_OK : pdl_fail(err, PDL_ENOMEM, "out of memory");
+}
+
+bool fed_has_slot(const struct fed *f, int shelf, int64_t i)
+{
+    return f->shelf[shelf].at[i] != NULL;
+}
+
+/* A slot that there is no memory for is the scratch one: the run ends when
+ * the round is over, and says so. */
+float *fed_slot(struct fed *f, int shelf, int64_t i)
+{
+    float **at = &f->shelf[shelf].at[i];
+
+    if (!*at)
+        *at = calloc((size_t)f->n + 1, sizeof **at);
+    f->plan.failed = f->plan.failed || !*at;
+    return *at ? *at : f->squares;
+}
+
+void fed_add(struct fed *f, const float *w, double weight)
+{
+    for (int64_t i = 0; i < f->n; i++)
+        f->sum[i] += weight * (double)w[i];
+    f->weight += weight;
+}
+
+void fed_mean(struct fed *f)
+{
+    for (int64_t i = 0; i < f->n && f->weight > 0; i++)
+        f->model[i] = (float)(f->sum[i] / f->weight);
+}
+
+/* ---- opening -------------------------------------------------------- */
+
+static enum pdl_status check(struct fed *f, struct pdl_err *err)
+{
+    const struct pdl_fed_job *o = f->job;
+    const struct pdl_dataset *d = pdl_io_describe(o->io);
+
+    for (int64_t c = 0; c < o->partition.clients; c++)
+        f->able += fed_samples(f, c) > 0;
+    if (o->partition.clients < 1 || f->able == 0)
+        return pdl_fail(err, PDL_EINVAL, "there are no clients with samples");
+    if (o->select > o->partition.clients)
+        return pdl_fail(err, PDL_EINVAL,
+                        "%lld clients of a round, but there are %lld",
+                        (long long)o->select, (long long)o->partition.clients);
+    if (o->rounds < 0 || o->batch < 1 || (o->epochs < 1 && o->steps < 1) ||
+        !(o->lr > 0) || !(o->drop >= 0 && o->drop < 1))
+        return pdl_fail(err, PDL_EINVAL,
+                        "rounds, batch, epochs, rate or "
+                        "dropouts of a run are not possible");
+    if (d->classes < 1 || d->target.rank != 0 || !d->target.integer)
+        return pdl_fail(err, PDL_EINVAL,
+                        "%s: federated training is of classes, and samples "
+                        "here have none",
+                        d->name);
+    return PDL_OK;
+}
+
+static double normal(const struct fed *f, int64_t c)
+{
+    double u = 1 - fed_unit(f, FED_DRAW_SPEED, 0, c);
+    double v = fed_unit(f, FED_DRAW_SPEED, 1, c);
+
+    return sqrt(-2 * log(u)) * cos(6.283185307179586 * v);
+}
+
+static enum pdl_status open_learner(struct fed *f, struct pdl_err *err)
+{
+    const struct pdl_fed_job *o = f->job;
+    const struct pdl_dataset *d = pdl_io_describe(o->io);
+    struct fed_learner_options opt = {
+        .model = o->model,
+        .io = o->io,
+        .batch = o->batch,
+        .optimizer = o->optimizer,
+        .backend = o->backend,
+        .seed = o->seed,
+        .distils = f->alg->distils,
+        .parts = f->alg->parts_key > 0
+                     ? (int)fed_value(f, f->alg->parts_key - 1)
+                     : 1};
+    int train = pdl_dataset_split(d, "train");
+    enum pdl_status st = PDL_OK;
+
+    if (!o->raw && !d->input.integer && d->input.rank >= 2 &&
+        d->input.dim[0] <= 16) {
+        st = pdl_io_moments(o->io, train < 0 ? 0 : train, 10000, &f->normalise,
+                            err);
+        opt.normalise = &f->normalise;
+    }
+#ifdef _OPENMP
+    omp_set_num_threads(o->threads > 0 ? o->threads : 1);
+#endif
+    if (st == PDL_OK)
+        st = fed_learner_open(&opt, &f->learner, err);
+    if (st == PDL_OK)
+        f->n = fed_learner_size(f->learner);
+    return st;
+}
+
+static enum pdl_status open_vectors(struct fed *f, struct pdl_err *err)
+{
+    const struct fed_alg *g = f->alg;
+    int64_t n = f->n + 1, clients = f->job->partition.clients;
+    bool ok;
+
+    f->model = PDL_NEW(f->arena, float, n);
+    f->squares = PDL_NEW(f->arena, float, n);
+    f->down = PDL_NEW(f->arena, float, (1 + g->down) * n);
+    f->up = PDL_NEW(f->arena, float, (1 + g->up) * n);
+    f->sum = PDL_NEW(f->arena, double, f->rank == 0 ? n : 1);
+    f->pool = PDL_NEW(f->arena, int64_t, f->job->partition.samples + 1);
+    f->cluster = PDL_NEW(f->arena, int32_t, clients + 1);
+    ok = f->model && f->squares && f->down && f->up && f->sum && f->pool &&
+         f->cluster;
+    for (int i = 0; i < g->shared; i++) {
+        f->shared[i] = PDL_NEW(f->arena, float, n);
+        ok = ok && f->shared[i];
+    }
+    if (!ok)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory for models");
+    for (int64_t c = 0; c < clients; c++)
+        f->cluster[c] = -1;
+    fed_learner_start(f->learner, f->model);
+    return PDL_OK;
+}
+
+static enum pdl_status begin(struct fed *f, struct pdl_err *err)
+{
+    const struct pdl_fed_job *o = f->job;
+    enum pdl_status st = pdl_sampling_parse(
+        pdl_fed_algorithm_at, "train together",
+        o->algorithm ? o->algorithm : "fedavg", &f->with, err);
+
+    if (st != PDL_OK)
+        return st;
+    f->alg = fed_alg_at(f->with.way);
+    f->arena = pdl_arena_create((size_t)16 << 30);
+    f->plans = pdl_arena_create((size_t)1 << 32);
+    f->speed =
+        f->arena ? PDL_NEW(f->arena, double, o->partition.clients + 1) : NULL;
+    if (!f->plans || !f->speed)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    st = check(f, err);
+    for (int64_t c = 0; c < o->partition.clients; c++)
+        f->speed[c] =
+            (o->speed > 0 ? o->speed : 100) * exp(o->spread * normal(f, c));
+    return st;
+}
+
+static enum pdl_status open_all(struct fed *f, struct pdl_err *err)
+{
+    enum pdl_status st = begin(f, err);
+
+    if (st == PDL_OK)
+        st = open_learner(f, err);
+    if (st == PDL_OK)
+        st = open_vectors(f, err);
+    if (st == PDL_OK && f->alg->open)
+        st = f->alg->open(f, err);
+    return st;
+}
+
+static void close_all(struct fed *f)
+{
+    for (int s = 0; s < FED_SHELVES; s++)
+        for (int64_t i = 0; i < f->shelf[s].slots; i++)
+            free(f->shelf[s].at[i]);
+    fed_keep_close(f);
+    fed_learner_close(f->learner);
+    pdl_arena_destroy(f->arena);
+    pdl_arena_destroy(f->plans);
+}
+
+/* ---- rounds --------------------------------------------------------- */
+
+static void tell(struct fed *f, const struct pdl_fed_line *line)
+{
+    if (f->rank == 0 && f->job->tell)
+        f->job->tell(f->job->ctx, line);
+}
+
+static void PDL_PRINTF(2, 3) note(struct fed *f, const char *fmt, ...)
+{
+    char text[400];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    tell(f, &(struct pdl_fed_line){.round = f->sum_up.rounds, .note = text});
+}
+
+/* Rank 0 decides: is it time to save, shall the run stop? */
+static enum pdl_status agree(struct fed *f, bool *save, bool *stop,
+                             struct pdl_err *err)
+{
+    const struct pdl_fed_job *o = f->job;
+    int64_t every = o->every > 0 ? o->every : f->nlive;
+    double says[2] = {0, 0};
+    enum pdl_status st = PDL_OK;
+
+    if (f->rank == 0) {
+        says[1] = o->stop && *o->stop;
+        says[0] = o->checkpoint && (says[1] > 0 || f->done - f->saved >= every);
+    }
+    if (f->ranks > 1)
+        st = pdl_comm_broadcast(f->comm, says, 2, PDL_COMM_F64, 0, err);
+    *save = says[0] > 0;
+    *stop = says[1] > 0;
+    return st;
+}
+
+/* What is left of a round: tasks [f->next, f->nlive). */
+static enum pdl_status run_tasks(struct fed *f, bool *stop, struct pdl_err *err)
+{
+    enum pdl_status st = PDL_OK;
+
+    while (f->next < f->nlive && st == PDL_OK && !*stop) {
+        bool save;
+
+        st = fed_wave(f, err);
+        if (st == PDL_OK && f->rank == 0 && f->job->trained)
+            f->job->trained(f->job->ctx, f->next, f->nlive);
+        /* the end of a round is saved when the round has ended */
+        if (st == PDL_OK && f->next < f->nlive) {
+            st = agree(f, &save, stop, err);
+            if (st == PDL_OK && save && f->rank == 0)
+                st = fed_keep_save(f, err);
+        }
+    }
+    return st;
+}
+
+static void clear_round(struct fed *f)
+{
+    if (f->rank == 0)
+        memset(f->sum, 0, (size_t)f->n * sizeof f->sum[0]);
+    f->weight = f->train_loss = f->train_samples = 0;
+    f->came = f->gone = f->next = 0;
+    f->lost[0] = '\0';
+}
+
+/* All that comes back has come. */
+static enum pdl_status end_round(struct fed *f, struct pdl_fed_line *line,
+                                 struct pdl_err *err)
+{
+    const struct pdl_fed_round *r = &f->plan.is;
+
+    if (f->rank == 0) {
+        (f->alg->end ? f->alg->end : fed_mean)(f);
+        if (f->gone > 0)
+            note(f, "round %lld: no numbers came back from client%s",
+                 (long long)r->round, f->lost);
+        if (f->came == 0)
+            note(f, "round %lld: nothing came back, the model stays",
+                 (long long)r->round);
+    }
+    if (f->plan.failed)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory for models");
+    f->sum_up.models += f->came;
+    f->sum_up.lost += r->ntasks - f->came;
+    f->sum_up.down_bytes += r->down_bytes;
+    f->sum_up.up_bytes += r->up_bytes;
+    f->sum_up.across_bytes += r->across_bytes;
+    f->sum_up.seconds += r->seconds;
+    f->sum_up.rounds++;
+    *line =
+        (struct pdl_fed_line){.plan = r,
+                              .round = f->sum_up.rounds,
+                              .rounds = f->job->rounds,
+                              .trained = f->came,
+                              .lost = r->ntasks - f->came,
+                              .train_loss = f->train_loss / f->train_samples,
+                              .loss = NAN,
+                              .accuracy = NAN,
+                              .groups = f->job->partition.groups,
+                              .clients = f->job->partition.clients,
+                              .clusters = (int64_t)f->clusters,
+                              .cluster = f->cluster,
+                              .similarity = f->similarity};
+    return PDL_OK;
+}
+
+static bool is_tested(const struct fed *f)
+{
+    int64_t every = f->job->test_every > 0 ? f->job->test_every : 1;
+
+    return f->job->test_samples >= 0 && (f->sum_up.rounds % every == 0 ||
+                                         f->sum_up.rounds == f->job->rounds);
+}
+
+static enum pdl_status one_round(struct fed *f, bool *stop, struct pdl_err *err)
+{
+    struct pdl_fed_line line;
+    bool save = false;
+    enum pdl_status st = run_tasks(f, stop, err);
+
+    if (st != PDL_OK || (*stop && f->next < f->nlive))
+        return st;
+    st = end_round(f, &line, err);
+    if (st == PDL_OK)
+        st = fed_share(f, err);
+    if (st == PDL_OK && is_tested(f))
+        st = fed_test(f, &line, err);
+    if (st != PDL_OK)
+        return st;
+    tell(f, &line);
+    clear_round(f);
+    if (f->sum_up.rounds < f->job->rounds)
+        st = fed_plan_round(f, err);
+    if (st == PDL_OK)
+        st = agree(f, &save, stop, err);
+    save = save || (f->job->checkpoint && f->sum_up.rounds == f->job->rounds);
+    if (st == PDL_OK && save && f->rank == 0)
+        st = fed_keep_save(f, err);
+    return st;
+}
+
+/* A resumed run writes the plans before the one that it is in, too: what an
+ * algorithm knows of them (who is still under way) follows from the seed. */
+static enum pdl_status replay(struct fed *f, struct pdl_err *err)
+{
+    int64_t rounds = f->sum_up.rounds;
+    enum pdl_status st = PDL_OK;
+
+    for (f->sum_up.rounds = 0; f->sum_up.rounds < rounds && st == PDL_OK;
+         f->sum_up.rounds++)
+        st = fed_plan_round(f, err);
+    f->sum_up.rounds = rounds;
+    return st == PDL_OK ? fed_plan_round(f, err) : st;
+}
+
+/* What rank 0 read from a checkpoint, to all. */
+static enum pdl_status go_on(struct fed *f, struct pdl_err *err)
+{
+    double where[] = {(double)f->sum_up.rounds, (double)f->next,
+                      (double)f->done, f->sum_up.seconds};
+    enum pdl_status st = PDL_OK;
+
+    if (f->ranks > 1)
+        st = pdl_comm_broadcast(f->comm, where, 4, PDL_COMM_F64, 0, err);
+    f->sum_up.rounds = (int64_t)where[0];
+    f->next = (int64_t)where[1];
+    f->done = (int64_t)where[2];
+    f->sum_up.resumed_at = f->done;
+    if (st == PDL_OK)
+        st = replay(f, err);
+    if (st == PDL_OK && f->next > f->nlive)
+        st = pdl_fail(err, PDL_EINVAL,
+                      "the checkpoint is of another run: task %lld of %lld",
+                      (long long)f->next, (long long)f->nlive);
+    if (st == PDL_OK && f->done > 0)
+        note(f, "resumed in round %lld, with %lld of %lld models trained",
+             (long long)f->sum_up.rounds, (long long)f->next,
+             (long long)f->nlive);
+    return st == PDL_OK ? fed_share(f, err) : st;
+}
+
+/* The first rank that fails must not leave the others waiting for it. */
+static enum pdl_status together(struct fed *f, enum pdl_status st,
+                                struct pdl_err *err)
+{
+    double bad = st != PDL_OK;
+    enum pdl_status other;
+
+    if (f->ranks < 2)
+        return st;
+    other = pdl_comm_allreduce(f->comm, &bad, &bad, 1, PDL_COMM_F64,
+                               PDL_COMM_SUM, st == PDL_OK ? err : NULL);
+    if (st == PDL_OK && other == PDL_OK && bad > 0)
+        return pdl_fail(err, PDL_ENOENV, "another rank could not begin");
+    return st == PDL_OK ? other : st;
+}
+
+enum pdl_status pdl_fed_run(const struct pdl_fed_job *job, pdl_comm *comm,
+                            struct pdl_fed_summary *out, struct pdl_err *err)
+{
+    struct fed f = {.job = job,
+                    .comm = comm,
+                    .rank = pdl_comm_rank(comm),
+                    .ranks = pdl_comm_size(comm),
+                    .start_s = pdl_clock_s()};
+    bool stop = false;
+    enum pdl_status st;
+
+    f.sum_up.loss = f.sum_up.accuracy = NAN;
+    st = open_all(&f, err);
+    if (st == PDL_OK && f.rank == 0)
+        st = fed_keep_open(&f, err);
+    st = together(&f, st, err);
+    if (st == PDL_OK)
+        st = go_on(&f, err);
+    while (st == PDL_OK && !stop && f.sum_up.rounds < job->rounds)
+        st = one_round(&f, &stop, err);
+    if (st == PDL_OK && f.rank == 0 && job->weights_out)
+        st = fed_weights_write(&f, job->weights_out, err);
+    f.sum_up.parameters = f.n;
+    f.sum_up.wall_s = pdl_clock_s() - f.start_s;
+    f.sum_up.stopped = stop;
+    if (f.learner)
+        f.sum_up.memory_bytes = fed_learner_memory(f.learner);
+    *out = f.sum_up;
+    close_all(&f);
+    return st;
+}
+
+enum pdl_status pdl_fed_emit(const struct pdl_fed_job *job,
+                             struct pdl_sink *out, struct pdl_err *err)
+{
+    struct fed f = {.job = job, .ranks = 1};
+    enum pdl_status st = open_all(&f, err);
+
+    for (; st == PDL_OK && f.sum_up.rounds < job->rounds; f.sum_up.rounds++) {
+        st = fed_plan_round(&f, err);
+        if (st == PDL_OK)
+            pdl_fed_round_print(&f.plan.is, out);
+    }
+    close_all(&f);
+    return st;
+}

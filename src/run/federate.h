@@ -1,0 +1,33 @@
+/* A federated run on one rank, and what rank 0 tells of it. */
+#ifndef RUN_FEDERATE_H
+#define RUN_FEDERATE_H
+
+#include "options/federate_options.h"
+#include "run_priv.h"
+#include "paradl/fed.h"
+
+#include <mpi.h>
+
+struct federation {
+    const struct pdl_args *args;
+    struct federate_options o;
+    pdl_arena *arena;
+    const struct pdl_model *model;
+    pdl_io *io;
+    struct pdl_fed_job job;
+    struct pdl_fed_summary summary;
+    int rank;
+    bool threads; /* of this process; else MPI ranks */
+    MPI_Comm end; /* for run_end_together */
+    double start_s, last_s;
+    int64_t round;
+    bool line_shown;
+};
+
+void federate_erase(struct federation *s); /* the progress line */
+void federate_tell(void *ctx, const struct pdl_fed_line *l);
+void federate_progress(void *ctx, int64_t done, int64_t of);
+void federate_summary(struct federation *s);
+void federate_show(struct federation *s); /* the partition */
+
+#endif

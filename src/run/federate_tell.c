@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What rank 0 tells of a federated run: rounds as text or JSON, a line of
+ * progress, the summary, and the table of a partition. */
+#include "federate.h"
+
+#include <math.h>
+#include <stdio.h>
+
+void federate_erase(struct federation *s)
+{
+    if (s->line_shown)
+        fprintf(stderr, "\r\033[K");
+    s->line_shown = false;
+}
+
+void federate_progress(void *ctx, int64_t done, int64_t of)
+{
+    struct federation *s = ctx;
+    double now = pdl_clock_s();
+
+    if (!s->o.progress || s->args->quiet || now - s->last_s < 0.1)
+        return;
+    s->last_s = now;
+    s->line_shown = true;
+    fprintf(stderr, "\r\033[Kround %lld/%lld  %lld of %lld models",
+            (long long)s->round + 1, (long long)s->job.rounds, (long long)done,
+            (long long)of);
+    fflush(stderr);
+}
+
+static void numbers(struct pdl_json *j, const char *key, const double *x,
+                    int64_t n)
+{
+    pdl_json_key(j, key);
+    pdl_json_flat(j);
+    for (int64_t i = 0; i < n; i++)
+        pdl_json_num(j, x[i]);
+    pdl_json_end(j);
+}
+
+static void clusters(struct pdl_json *j, const struct pdl_fed_line *l)
+{
+    pdl_json_kint(j, "clusters", l->clusters);
+    pdl_json_key(j, "cluster");
+    pdl_json_flat(j);
+    for (int64_t i = 0; i < l->clients; i++)
+        pdl_json_int(j, l->cluster[i]);
+    pdl_json_end(j);
+}
+
+static void json_line(const struct pdl_fed_line *l)
+{
+    struct pdl_json j;
+
+    pdl_json_init(&j, run_out());
+    j.compact = true;
+    pdl_json_object(&j);
+    pdl_json_kint(&j, "round", l->round);
+    pdl_json_kint(&j, "models", l->trained);
+    pdl_json_kint(&j, "lost", l->lost);
+    pdl_json_knum(&j, "train_loss", l->train_loss);
+    if (!isnan(l->accuracy)) {
+        pdl_json_knum(&j, "test_loss", l->loss);
+        pdl_json_knum(&j, "accuracy", l->accuracy);
+        numbers(&j, "group_accuracy", l->group_accuracy, l->groups);
+        numbers(&j, "client_accuracy", l->client_accuracy, l->clients);
+    }
+    if (l->clusters > 0)
+        clusters(&j, l);
+    pdl_json_kint(&j, "down_bytes", l->plan->down_bytes);
+    pdl_json_kint(&j, "up_bytes", l->plan->up_bytes);
+    pdl_json_kint(&j, "across_bytes", l->plan->across_bytes);
+    pdl_json_knum(&j, "seconds", l->plan->seconds);
+    pdl_json_end(&j);
+    fflush(stdout);
+}
+
+static void text_line(const struct pdl_fed_line *l)
+{
+    struct pdl_sink *out = run_out();
+
+    pdl_printf(out, "round %4lld  models %lld", (long long)l->round,
+               (long long)l->trained);
+    if (l->lost > 0)
+        pdl_printf(out, " (%lld lost)", (long long)l->lost);
+    pdl_printf(out, "  loss %.4f", l->train_loss);
+    if (!isnan(l->accuracy))
+        pdl_printf(out, "  test loss %.4f  accuracy %.2f %%", l->loss,
+                   100 * l->accuracy);
+    if (l->clusters > 0)
+        pdl_printf(out, "  clusters %lld", (long long)l->clusters);
+    pdl_printf(out, "\n");
+    if (!isnan(l->accuracy) && l->groups > 1 && l->groups <= 20) {
+        pdl_printf(out, "            groups");
+        for (int64_t g = 0; g < l->groups; g++)
+            pdl_printf(out, " %.1f", 100 * l->group_accuracy[g]);
+        pdl_printf(out, "\n");
+    }
+    fflush(stdout);
+}
+
+void federate_tell(void *ctx, const struct pdl_fed_line *l)
+{
+    struct federation *s = ctx;
+
+    federate_erase(s);
+    s->round = l->round;
+    if (l->note)
+        fprintf(stderr, "paradl: %s\n", l->note);
+    else if (s->args->json)
+        json_line(l);
+    else if (!s->args->quiet)
+        text_line(l);
+}
+
+static void json_summary(const struct federation *s)
+{
+    const struct pdl_fed_summary *x = &s->summary;
+    struct pdl_json j;
+
+    pdl_json_init(&j, run_out());
+    j.compact = true;
+    pdl_json_schema(&j, "federate");
+    pdl_json_kint(&j, "rounds", x->rounds);
+    pdl_json_kint(&j, "models", x->models);
+    pdl_json_kint(&j, "lost", x->lost);
+    pdl_json_kint(&j, "parameters", x->parameters);
+    pdl_json_knum(&j, "test_loss", x->loss);
+    pdl_json_knum(&j, "accuracy", x->accuracy);
+    pdl_json_knum(&j, "best_accuracy", x->best);
+    pdl_json_kint(&j, "down_bytes", x->down_bytes);
+    pdl_json_kint(&j, "up_bytes", x->up_bytes);
+    pdl_json_kint(&j, "across_bytes", x->across_bytes);
+    pdl_json_knum(&j, "device_seconds", x->seconds);
+    pdl_json_kint(&j, "client_memory_bytes", x->memory_bytes);
+    pdl_json_knum(&j, "wall_s", x->wall_s);
+    pdl_json_end(&j);
+}
+
+void federate_summary(struct federation *s)
+{
+    const struct pdl_fed_summary *x = &s->summary;
+    struct pdl_sink *out = run_out();
+    char a[32], b[32], c[32];
+
+    if (s->args->json) {
+        json_summary(s);
+        return;
+    }
+    pdl_printf(out, "%lld rounds, %lld models of %lld numbers",
+               (long long)x->rounds, (long long)x->models,
+               (long long)x->parameters);
+    if (x->lost > 0)
+        pdl_printf(out, ", %lld lost", (long long)x->lost);
+    if (!isnan(x->accuracy))
+        pdl_printf(out, "; accuracy %.2f %%, best %.2f %%", 100 * x->accuracy,
+                   100 * x->best);
+    pdl_printf(
+        out, "\ntraffic   down %s, up %s, between clients %s\n",
+        pdl_unit_format((double)x->down_bytes, PDL_UNIT_BYTES, a, sizeof a),
+        pdl_unit_format((double)x->up_bytes, PDL_UNIT_BYTES, b, sizeof b),
+        pdl_unit_format((double)x->across_bytes, PDL_UNIT_BYTES, c, sizeof c));
+    pdl_printf(
+        out, "a client  %s of memory; the rounds %s on their devices\n",
+        pdl_unit_format((double)x->memory_bytes, PDL_UNIT_BYTES, a, sizeof a),
+        pdl_unit_format(x->seconds, PDL_UNIT_SECONDS, b, sizeof b));
+}
+
+/* ---- the partition -------------------------------------------------- */
+
+static void json_partition(const struct pdl_partition *p)
+{
+    struct pdl_json j;
+
+    pdl_json_init(&j, run_out());
+    pdl_json_schema(&j, "partition");
+    pdl_json_kint(&j, "clients", p->clients);
+    pdl_json_kint(&j, "groups", p->groups);
+    pdl_json_kint(&j, "classes", p->classes);
+    pdl_json_key(&j, "samples");
+    pdl_json_array(&j);
+    for (int64_t c = 0; c < p->clients; c++) {
+        pdl_json_row(&j);
+        pdl_json_kint(&j, "client", c);
+        pdl_json_kint(&j, "group", p->group[c]);
+        pdl_json_kint(&j, "samples", p->first[c + 1] - p->first[c]);
+        pdl_json_key(&j, "classes");
+        pdl_json_flat(&j);
+        for (int64_t k = 0; k < p->classes; k++)
+            pdl_json_int(&j, p->count[c * p->classes + k]);
+        pdl_json_end(&j);
+        pdl_json_end(&j);
+    }
+    pdl_json_end(&j);
+    pdl_json_end(&j);
+}
+
+/* A picture of a row: each class a mark, as dark as its share. */
+static void draw(const int64_t *count, int64_t classes, int64_t all)
+{
+    static const char marks[] = " .:-=+*#%@";
+
+    pdl_printf(run_out(), "  |");
+    for (int64_t k = 0; k < classes && k < 100; k++) {
+        double share = all > 0 ? (double)count[k] / (double)all : 0;
+        int at = (int)ceil(share * 9);
+
+        pdl_printf(run_out(), "%c", marks[at > 9 ? 9 : at]);
+    }
+    pdl_printf(run_out(), "|");
+}
+
+void federate_show(struct federation *s)
+{
+    const struct pdl_partition *p = &s->job.partition;
+    struct pdl_sink *out = run_out();
+
+    if (s->args->json) {
+        json_partition(p);
+        return;
+    }
+    pdl_printf(out, "client group samples  by class\n");
+    for (int64_t c = 0; c < p->clients; c++) {
+        int64_t n = p->first[c + 1] - p->first[c];
+        const int64_t *count = p->count ? p->count + c * p->classes : NULL;
+
+        pdl_printf(out, "%6lld %5d %7lld", (long long)c, (int)p->group[c],
+                   (long long)n);
+        if (count)
+            draw(count, p->classes, n);
+        for (int64_t k = 0; count && k < p->classes && k < 12; k++)
+            pdl_printf(out, " %lld", (long long)count[k]);
+        pdl_printf(out, "\n");
+    }
+    pdl_printf(out, "%lld of %lld samples are somebody's\n",
+               (long long)p->first[p->clients], (long long)p->samples);
+}

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * paradl-run federate: a federated run, its workers threads of this process or
+ * MPI ranks, and what rank 0 tells of it (federate_tell.c). */
+#include "federate.h"
+#include "train_end.h"
+#include "paradl/train.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Set by a signal: save and stop. */
+static volatile int stop_asked;
+
+static void on_signal(int number)
+{
+    (void)number;
+    stop_asked = 1;
+}
+
+static void catch_signals(void)
+{
+    static const int numbers[] = {SIGINT, SIGTERM, SIGUSR1};
+    struct sigaction a = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        sigaction(numbers[i], &a, NULL);
+}
+
+/* ---- what to train -------------------------------------------------- */
+
+/* Made-up samples look like what the model takes. */
+static void look_like(const struct pdl_model *m, int64_t samples,
+                      struct pdl_dataset *d)
+{
+    *d = (struct pdl_dataset){.name = "synthetic", .format = "synthetic"};
+    for (int i = 0; i < m->ntensors; i++)
+        if (m->tensors[i].kind == PDL_TENSOR_INPUT) {
+            d->input.rank = m->tensors[i].rank;
+            for (int k = 0; k < d->input.rank && k < PDL_DATA_RANK; k++)
+                d->input.dim[k] = m->tensors[i].dim[k];
+        }
+    d->target.integer = true;
+    d->classes = m->tensors[m->nodes[m->nnodes - 1].out[0]].dim[0];
+    d->nsplits = 2;
+    d->split[0] = (struct pdl_data_split){"train", samples};
+    d->split[1] = (struct pdl_data_split){"test", samples / 4 + 1};
+}
+
+static enum pdl_status open_data(struct federation *s, struct pdl_err *err)
+{
+    struct pdl_io_options io = {.seed = (uint64_t)s->o.seed};
+    struct pdl_dataset like;
+
+    if (strcmp(s->o.data, "synthetic") == 0) {
+        look_like(s->model, s->o.samples > 0 ? s->o.samples : 1024, &like);
+        io.like = &like;
+    }
+    return pdl_io_open(s->o.data, &io, &s->io, err);
+}
+
+static enum pdl_status read_labels(struct federation *s, int split,
+                                   int32_t **out, struct pdl_err *err)
+{
+    const struct pdl_dataset *d = pdl_io_describe(s->io);
+    int64_t n = d->split[split].samples;
+    int64_t *ids = PDL_NEW(s->arena, int64_t, n + 1);
+    struct pdl_read r = {.split = split, .samples = ids, .nsamples = n};
+
+    *out = PDL_NEW(s->arena, int32_t, n + 1);
+    if (!ids || !*out)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory for labels");
+    for (int64_t i = 0; i < n; i++)
+        ids[i] = i;
+    r.box = pdl_field_box(&d->target);
+    return pdl_io_target(s->io, &r, *out, err);
+}
+
+static enum pdl_status divide(struct federation *s, struct pdl_err *err)
+{
+    const struct pdl_dataset *d = pdl_io_describe(s->io);
+    int split =
+        pdl_dataset_split(d, "train") < 0 ? 0 : pdl_dataset_split(d, "train");
+    bool classes = d->classes > 0 && d->target.rank == 0 && d->target.integer;
+    struct pdl_partition_options o = {.samples = d->split[split].samples,
+                                      .clients = s->o.clients,
+                                      .how = s->o.partition,
+                                      .classes = classes ? d->classes : 0,
+                                      .seed = (uint64_t)s->o.seed};
+    int32_t *labels = NULL;
+    enum pdl_status st = classes ? read_labels(s, split, &labels, err) : PDL_OK;
+
+    o.labels = labels;
+    return st == PDL_OK
+               ? pdl_partition_make(s->arena, &o, &s->job.partition, err)
+               : st;
+}
+
+static enum pdl_status prepare(struct federation *s, struct pdl_err *err)
+{
+    struct pdl_model_options mo = {.logits = true};
+    enum pdl_status st;
+
+    s->arena = pdl_arena_create((size_t)8 << 30);
+    if (!s->arena)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    if (!s->o.data || s->args->npos != 1)
+        return pdl_fail(err, PDL_EINVAL,
+                        "paradl-run federate needs MODEL and --data");
+    s->o.clients =
+        pdl_opt_given(&run_federate, s->args, "clients") ? s->o.clients : 10;
+    st = pdl_model_load(s->arena, s->args->pos[0], &mo, &s->model, err);
+    if (st == PDL_OK)
+        st = open_data(s, err);
+    return st == PDL_OK ? divide(s, err) : st;
+}
+
+static void fill_job(struct federation *s)
+{
+    const struct federate_options *o = &s->o;
+    struct pdl_partition p = s->job.partition;
+
+    s->job =
+        (struct pdl_fed_job){.model = s->model,
+                             .io = s->io,
+                             .partition = p,
+                             .algorithm = o->algorithm,
+                             .select = o->select,
+                             .rounds = o->rounds > 0 ? o->rounds : 10,
+                             .epochs = o->epochs > 0 ? o->epochs : 1,
+                             .steps = o->steps,
+                             .batch = o->batch > 0 ? o->batch : 10,
+                             .lr = o->lr > 0 ? o->lr : 0.05,
+                             .lr_decay = o->lr_decay,
+                             .optimizer = o->optimizer,
+                             .seed = (uint64_t)o->seed,
+                             .drop = o->drop,
+                             .deadline_s = o->deadline,
+                             .speed = o->speed,
+                             .spread = o->spread,
+                             .test_every = o->test_every,
+                             .test_samples = o->no_test ? -1 : o->test_samples,
+                             .backend = o->backend,
+                             .raw = o->raw,
+                             .threads = (int)o->threads,
+                             .checkpoint = o->checkpoint,
+                             .every = o->every,
+                             .keep = (int)o->keep,
+                             .resume = o->resume,
+                             .weights_out = o->save,
+                             .model_name = s->args->pos[0],
+                             .data_name = o->data,
+                             .partition_name = o->partition,
+                             .run = (uint64_t)(pdl_clock_s() * 1e6),
+                             .stop = &stop_asked,
+                             .tell = federate_tell,
+                             .trained = federate_progress,
+                             .ctx = s,
+                             .spoil = -1};
+}
+
+/* ---- running -------------------------------------------------------- */
+
+static enum pdl_status body(void *ctx, pdl_comm *comm, struct pdl_err *err)
+{
+    struct federation *s = ctx;
+    struct pdl_fed_summary sum;
+    enum pdl_status st = pdl_fed_run(&s->job, comm, &sum, err);
+
+    if (pdl_comm_rank(comm) == 0)
+        s->summary = sum;
+    return st;
+}
+
+static enum pdl_status run_threads(struct federation *s, struct pdl_err *err)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    int n = s->o.ranks > 0 ? (int)s->o.ranks : cores > 1 ? (int)cores : 1;
+
+    return pdl_train_virtual(n, s->o.timeout, body, s, err);
+}
+
+static enum pdl_status run_mpi(struct federation *s, struct pdl_err *err)
+{
+    struct pdl_comm_options opt = {.fixed_order = true,
+                                   .timeout_s = s->o.timeout};
+    pdl_comm *comm = NULL;
+    enum pdl_status st;
+
+    MPI_Bcast(&s->job.run, 1, MPI_UINT64_T, 0, MPI_COMM_WORLD);
+    st = pdl_comm_create(MPI_COMM_WORLD, &opt, &comm, err);
+    if (st == PDL_OK)
+        st = body(s, comm, err);
+    pdl_comm_destroy(comm);
+    return st;
+}
+
+static enum pdl_status federate(struct federation *s, struct pdl_err *err)
+{
+    enum pdl_status st = prepare(s, err);
+
+    if (st != PDL_OK)
+        return st;
+    fill_job(s);
+    if (s->o.show_partition) {
+        federate_show(s);
+        return PDL_OK;
+    }
+    if (s->o.emit)
+        return pdl_fed_emit(&s->job, run_out(), err);
+    catch_signals();
+    s->start_s = pdl_clock_s();
+    st = s->threads ? run_threads(s, err) : run_mpi(s, err);
+    federate_erase(s);
+    if (st == PDL_OK && s->rank == 0)
+        federate_summary(s);
+    return st;
+}
+
+static int run(const struct pdl_args *args)
+{
+    struct federation s = {.args = args};
+    struct pdl_err err = {"", ""};
+    enum pdl_status st;
+    int provided, rc;
+
+    s.o = *(const struct federate_options *)args->opts;
+    s.threads =
+        s.o.virtual_ranks || s.o.ranks < 2 || s.o.emit || s.o.show_partition;
+    if (!s.threads) {
+        MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided);
+        MPI_Comm_rank(MPI_COMM_WORLD, &s.rank);
+        MPI_Comm_dup(MPI_COMM_WORLD, &s.end);
+    }
+    st = federate(&s, &err);
+    rc = s.threads ? run_exit_code(st) : run_end_together(s.end, st, &err);
+    if (s.threads && st != PDL_OK)
+        run_fail(st, &err);
+    pdl_io_close(s.io);
+    pdl_arena_destroy(s.arena);
+    if (!s.threads) {
+        MPI_Comm_free(&s.end);
+        MPI_Finalize();
+    }
+    return rc == EXIT_OK && s.summary.stopped ? EXIT_INTR : rc;
+}
+
+const struct pdl_cmd run_federate = {
+    .name = "federate",
+    .args = "MODEL",
+    .max_pos = 1,
+    .summary = "one rank of a federated run, or all of them as threads",
+    .text = "See paradl federate, which checks the command line and starts "
+            "this.",
+    .example = "mpirun -n 2 paradl-run federate lenet5 --data DIR -n 2",
+    .opts = federate_opts,
+    .nopts = NFEDERATE_OPTS,
+    .opts_size = sizeof(struct federate_options),
+    .run = run,
+};
