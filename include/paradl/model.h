@@ -416,6 +416,11 @@ bool pdl_zoo_param(const char *name, int i, struct pdl_zoo_param *out);
 enum pdl_status pdl_zoo_build(pdl_arena *a, const char *spec,
                               const struct pdl_model **out,
                               struct pdl_err *err);
+/* One of `parts` narrow networks that have about as many weights together
+ * (FedDCT): the same spec with its width divided by sqrt(parts). Refused: a
+ * network without a width. */
+enum pdl_status pdl_zoo_divide(pdl_arena *a, const char *spec, int parts,
+                               const char **out, struct pdl_err *err);
 
 PDL_END
 #endif

@@ -35,6 +35,7 @@ extern const struct pdl_cmd cli_collective_list, cli_collective_verify,
     cli_collective_show, cli_collective_compare, cli_simulate;
 extern const struct pdl_cmd cli_report_cmd;
 extern const struct pdl_cmd cli_bench, cli_serve, cli_federate;
+extern const struct pdl_cmd cli_model_divide;
 /* cmd_bench.c: is there a benchmark of this collective, by this algorithm
  * (NULL or "auto": any)? */
 enum pdl_status cli_bench_names(const char *collective, const char *algorithm,

@@ -29,6 +29,7 @@ const struct pdl_cmd *const cli_commands[] = {
     &cli_model_show,
     &cli_model_list,
     &cli_model_convert,
+    &cli_model_divide,
     &cli_system_show,
     &cli_system_list,
     &cli_system_import,

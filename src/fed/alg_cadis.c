@@ -185,8 +185,8 @@ static const char *const answers[] = {"no", "yes", NULL};
 const struct fed_alg fed_alg_cadis = {
     .is = {.name = "cadis",
            .summary = "clusters of alike clients weigh the same; distils",
-           .keys = {{"thr", "similarity of who is alike; 0: the widest gap",
-                     0.975, 0, 1, NULL},
+           .keys = {{"thr", "similarity of who is alike; 0: the widest gap", 0,
+                     0, 1, NULL},
                     {"last", "what it rises to", 0.985, 0, 1, NULL},
                     {"kd", "weight of distillation", 1, 0, 1e3, NULL},
                     {"gamma", "move by the share of clusters that are here", 1,

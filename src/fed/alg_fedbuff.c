@@ -61,14 +61,14 @@ static bool is_busy(const struct buff *b, int64_t client)
     return false;
 }
 
-/* One that has samples and is not under way. */
+/* One that has samples and is not under way: at most all but one are. */
 static int64_t next_client(const struct fed *f, struct buff *b)
 {
     int64_t n = f->job->partition.clients, c;
 
     do
         c = (int64_t)(fed_unit(f, FED_DRAW_START, 0, b->begun++) * (double)n);
-    while (fed_samples(f, c) == 0 || (is_busy(b, c) && b->wide < f->able));
+    while (fed_samples(f, c) == 0 || is_busy(b, c));
     return c;
 }
 

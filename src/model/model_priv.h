@@ -126,6 +126,9 @@ struct model_family {
     void (*build)(pdl_build *b, const int64_t *v);
     const struct pdl_zoo_entry *entries;
     int nentries;
+    /* one with a parameter "width" can be divided into narrow ones: added
+     * before the narrow width is rounded down; 0: it cannot */
+    double divide_up;
 };
 enum { MODEL_MAX_PARAMS = 32 };
 extern const struct model_family model_zoo_lenet, model_zoo_alexnet,
@@ -133,7 +136,7 @@ extern const struct model_family model_zoo_lenet, model_zoo_alexnet,
     model_zoo_mobilenet, model_zoo_efficientnet, model_zoo_unet,
     model_zoo_unet3d, model_zoo_cosmoflow, model_zoo_deepcam,
     model_zoo_mobilenet3, model_zoo_googlenet, model_zoo_squeezenet,
-    model_zoo_regnet;
+    model_zoo_regnet, model_zoo_resnet_cifar, model_zoo_resnet9;
 extern const struct model_family model_zoo_gpt, model_zoo_llama, model_zoo_moe,
     model_zoo_deepseek, model_zoo_deepseek4, model_zoo_nemotron, model_zoo_bert,
     model_zoo_vit, model_zoo_t5;

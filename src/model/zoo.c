@@ -7,19 +7,20 @@
 #include "model_priv.h"
 
 #include <ctype.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 static const struct model_family *const families[] = {
-    &model_zoo_lenet,     &model_zoo_alexnet,    &model_zoo_vgg,
-    &model_zoo_resnet,    &model_zoo_wrn,        &model_zoo_densenet,
-    &model_zoo_mobilenet, &model_zoo_mobilenet3, &model_zoo_efficientnet,
-    &model_zoo_googlenet, &model_zoo_squeezenet, &model_zoo_regnet,
-    &model_zoo_unet,      &model_zoo_unet3d,     &model_zoo_cosmoflow,
-    &model_zoo_deepcam,   &model_zoo_gpt,        &model_zoo_llama,
-    &model_zoo_moe,       &model_zoo_deepseek,   &model_zoo_deepseek4,
-    &model_zoo_nemotron,  &model_zoo_bert,       &model_zoo_vit,
-    &model_zoo_t5,
+    &model_zoo_lenet,     &model_zoo_alexnet,      &model_zoo_vgg,
+    &model_zoo_resnet,    &model_zoo_wrn,          &model_zoo_densenet,
+    &model_zoo_mobilenet, &model_zoo_mobilenet3,   &model_zoo_efficientnet,
+    &model_zoo_googlenet, &model_zoo_squeezenet,   &model_zoo_regnet,
+    &model_zoo_unet,      &model_zoo_unet3d,       &model_zoo_cosmoflow,
+    &model_zoo_deepcam,   &model_zoo_gpt,          &model_zoo_llama,
+    &model_zoo_moe,       &model_zoo_deepseek,     &model_zoo_deepseek4,
+    &model_zoo_nemotron,  &model_zoo_bert,         &model_zoo_vit,
+    &model_zoo_t5,        &model_zoo_resnet_cifar, &model_zoo_resnet9,
 };
 enum { NFAMILIES = sizeof families / sizeof families[0] };
 
@@ -285,21 +286,84 @@ bool pdl_zoo_param(const char *name, int i, struct pdl_zoo_param *out)
     return true;
 }
 
-enum pdl_status pdl_zoo_build(pdl_arena *a, const char *spec,
-                              const struct pdl_model **out, struct pdl_err *err)
+/* The family and all values of "name:key=value,..."; *rest: behind the name. */
+static enum pdl_status read_spec(const char *spec,
+                                 const struct model_family **f, int64_t *v,
+                                 const char **rest, struct pdl_err *err)
 {
     const char *colon = strchr(spec, ':');
     size_t n = colon ? (size_t)(colon - spec) : strlen(spec);
-    const struct model_family *f;
-    int64_t v[MODEL_MAX_PARAMS];
     enum pdl_status st;
     char name[128];
 
     snprintf(name, sizeof name, "%.*s", (int)(n < 127 ? n : 127), spec);
-    f = choose(name, v, &st, err);
-    if (!f)
+    *f = choose(name, v, &st, err);
+    *rest = colon ? colon + 1 : NULL;
+    if (!*f)
         return no_model(name, err);
-    if (st == PDL_OK)
-        st = set_values(f, name, colon ? colon + 1 : NULL, v, err);
+    return st == PDL_OK ? set_values(*f, name, *rest, v, err) : st;
+}
+
+enum pdl_status pdl_zoo_build(pdl_arena *a, const char *spec,
+                              const struct pdl_model **out, struct pdl_err *err)
+{
+    const struct model_family *f;
+    int64_t v[MODEL_MAX_PARAMS];
+    const char *rest;
+    enum pdl_status st = read_spec(spec, &f, v, &rest, err);
+
     return st == PDL_OK ? build(a, spec, f, v, out, err) : st;
+}
+
+/* ---- dividing --------------------------------------------------------- */
+
+static int width_of(const struct model_family *f)
+{
+    for (int i = 0; f->divide_up > 0 && i < f->nparams; i++)
+        if (strcmp(f->params[i].key, "width") == 0)
+            return i;
+    return -1;
+}
+
+/* What was set but the width, each with a comma behind it. */
+static const char *without_width(pdl_arena *a, const char *text)
+{
+    const char *all = "";
+
+    while (text && *text && all) {
+        size_t n = strcspn(text, ",");
+
+        if (strncmp(text, "width=", 6) != 0)
+            all = pdl_arena_printf(a, "%s%.*s,", all, (int)n, text);
+        text += n + (text[n] == ',');
+    }
+    return all;
+}
+
+enum pdl_status pdl_zoo_divide(pdl_arena *a, const char *spec, int parts,
+                               const char **out, struct pdl_err *err)
+{
+    const struct model_family *f;
+    int64_t v[MODEL_MAX_PARAMS], narrow;
+    const char *rest, *kept;
+    enum pdl_status st = read_spec(spec, &f, v, &rest, err);
+    int w;
+
+    if (st != PDL_OK)
+        return st;
+    w = width_of(f);
+    if (w < 0 || parts < 1) {
+        pdl_fail(err, PDL_EINVAL, "%.60s: has no width that could be divided",
+                 spec);
+        pdl_hint(err, "resnet9, resnet110, wrn-28-10 have");
+        return PDL_EINVAL;
+    }
+    narrow = (int64_t)((double)v[w] / sqrt((double)parts) + f->divide_up);
+    narrow = narrow < 1 ? 1 : narrow > v[w] ? v[w] : narrow;
+    kept = without_width(a, rest);
+    *out =
+        kept ? pdl_arena_printf(a, "%.*s:%swidth=%lld", (int)strcspn(spec, ":"),
+                                spec, kept, (long long)narrow)
+             : NULL;
+    return *out ? PDL_OK : pdl_fail(err, PDL_ENOMEM, "out of memory");
 }

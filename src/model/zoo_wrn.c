@@ -71,4 +71,5 @@ const struct model_family model_zoo_wrn = {
     .build = build,
     .entries = entries,
     .nentries = sizeof entries / sizeof entries[0],
+    .divide_up = 0.4,
 };

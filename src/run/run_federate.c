@@ -100,9 +100,26 @@ static enum pdl_status divide(struct federation *s, struct pdl_err *err)
                : st;
 }
 
-static enum pdl_status prepare(struct federation *s, struct pdl_err *err)
+/* FedDCT trains narrow parts of the network that is named. */
+static enum pdl_status load_model(struct federation *s, struct pdl_err *err)
 {
     struct pdl_model_options mo = {.logits = true};
+    const char *spec = s->args->pos[0], *how = s->o.algorithm;
+    struct pdl_sampling_setting with;
+    enum pdl_status st = PDL_OK;
+
+    if (how && strncmp(how, "feddct", 6) == 0) {
+        st = pdl_sampling_parse(pdl_fed_algorithm_at, "train together", how,
+                                &with, err);
+        if (st == PDL_OK)
+            st = pdl_zoo_divide(s->arena, spec, (int)with.value[0], &spec, err);
+    }
+    return st == PDL_OK ? pdl_model_load(s->arena, spec, &mo, &s->model, err)
+                        : st;
+}
+
+static enum pdl_status prepare(struct federation *s, struct pdl_err *err)
+{
     enum pdl_status st;
 
     s->arena = pdl_arena_create((size_t)8 << 30);
@@ -113,7 +130,7 @@ static enum pdl_status prepare(struct federation *s, struct pdl_err *err)
                         "paradl-run federate needs MODEL and --data");
     s->o.clients =
         pdl_opt_given(&run_federate, s->args, "clients") ? s->o.clients : 10;
-    st = pdl_model_load(s->arena, s->args->pos[0], &mo, &s->model, err);
+    st = load_model(s, err);
     if (st == PDL_OK)
         st = open_data(s, err);
     return st == PDL_OK ? divide(s, err) : st;

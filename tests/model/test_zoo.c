@@ -28,6 +28,13 @@ static const struct {
     {"resnet50", 25557032, 53120, 8178368512},
     {"resnet101", 44549160, 105344, 15602810880},
     {"resnet152", 60192808, 151424, 23027253248},
+    /* 269,722 and 1,727,962 with option A; B adds 2,752 */
+    {"resnet-cifar", 272474, 1568, 81626368},
+    {"resnet20", 272474, 1568, 81626368},
+    {"resnet56", 855770, 4256, 251495680},
+    {"resnet110", 1730714, 8288, 506299648},
+    {"davidnet", 6573130, 4480, 758523904},
+    {"resnet9", 6573130, 4480, 758523904},
     {"wrn", 36479194, 17952, 10486657536},
     {"wrn-28-10", 36479194, 17952, 10486657536},
     {"densenet", 7978856, 83648, 5668323328},
@@ -311,10 +318,46 @@ static void dashes_and_case_do_not_matter(void **state)
     pdl_arena_destroy(a);
 }
 
+/* Widths of FedDCT: 16 becomes 12, 8, 6, 4, 3; WRN's factor 8 becomes 4. */
+static void a_network_is_divided_by_its_width(void **state)
+{
+    static const struct {
+        const char *spec;
+        int parts;
+        const char *part;
+    } cases[] = {
+        {"resnet110", 2, "resnet110:width=12"},
+        {"resnet110", 4, "resnet110:width=8"},
+        {"resnet110", 8, "resnet110:width=6"},
+        {"resnet110", 16, "resnet110:width=4"},
+        {"resnet110", 32, "resnet110:width=3"},
+        {"wrn:depth=16,width=8", 4, "wrn:depth=16,width=4"},
+        {"wrn-28-10:classes=100", 4, "wrn-28-10:classes=100,width=5"},
+        {"resnet9:width=32,channels=1", 4, "resnet9:channels=1,width=16"},
+        {"resnet9", 1, "resnet9:width=64"},
+        {"resnet20:width=1", 64, "resnet20:width=1"},
+    };
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct pdl_err err = {"", ""};
+    const char *part = NULL;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_int_equal(
+            pdl_zoo_divide(a, cases[i].spec, cases[i].parts, &part, &err),
+            PDL_OK);
+        assert_string_equal(part, cases[i].part);
+    }
+    assert_int_equal(pdl_zoo_divide(a, "lenet5", 4, &part, &err), PDL_EINVAL);
+    assert_int_equal(pdl_zoo_divide(a, "nosuch", 4, &part, &err), PDL_EINVAL);
+    pdl_arena_destroy(a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(networks_have_their_published_totals),
+        cmocka_unit_test(a_network_is_divided_by_its_width),
         cmocka_unit_test(every_convolutional_network_has_a_row_above),
         cmocka_unit_test(resnet_layers_are_called_as_in_torchvision),
         cmocka_unit_test(what_is_typed_wrong_is_said),

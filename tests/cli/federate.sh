@@ -1,0 +1,39 @@
+# what federate says; the numbers of a run are tested elsewhere
+set +e
+cd "$data/../.."
+digits=examples/digits.yaml
+$paradl federate
+$paradl federate lenet5
+$paradl federate nosuch --data synthetic
+$paradl federate lenet5 --data digits
+$paradl federate $digits --data nosuch.csv
+$paradl federate $digits --data digits --clients 0
+$paradl federate $digits --data digits --clients 5 --select 6
+$paradl federate $digits --data digits --drop 1
+$paradl federate $digits --data digits --resume
+$paradl federate $digits --data digits --partition dirichlett
+$paradl federate $digits --data digits --partition dirichlet:alpha=-1
+$paradl federate $digits --data digits --clients 900 --partition pathological
+$paradl federate $digits --data digits --algorithm cadiz
+$paradl federate $digits --data digits --algorithm cadis:thr=2
+$paradl federate $digits --data digits --clients 5 --partition pathological:classes=2 --show-partition
+$paradl federate $digits --data digits --clients 8 --partition cluster:groups=2,main=0.6 --show-partition --json | head -8
+$paradl federate $digits --data digits --clients 6 --select 3 --rounds 2 --algorithm safa --emit
+$paradl federate $digits --data digits --clients 6 --rounds 2 --algorithm fedbuff:buffer=2 --emit
+$paradl federate $digits --data digits --clients 6 --rounds 2 --backend ref --partition cluster:groups=3 | grep -o "^round.*models [0-9]*\|^2 rounds, .* numbers"
+# threads or MPI ranks, however many: the same bits
+work=$(mktemp -d)
+run() { # name, options
+    name=$1
+    shift
+    $paradl federate $digits --data digits --clients 12 --select 9 --rounds 2 \
+        --partition dirichlet:alpha=0.3 --algorithm scaffold --no-test \
+        --backend ref --quiet --save "$work/$name.safetensors" "$@" 2>&1 |
+        grep -v "^2 rounds\|^traffic\|^a client"
+}
+run one --virtual -n 1
+for n in 2 3 4 7; do
+    run "$n" -n $n
+    cmp "$work/one.safetensors" "$work/$n.safetensors" && echo "$n ranks: the same bits"
+done
+rm -rf "$work"
