@@ -543,10 +543,9 @@ static double vote(const fed_learner *l, int64_t row, int32_t label,
                    double *right)
 {
     int64_t c = l->classes, best = 0;
-    double mean[1024], sum = 0;
+    double mean[1024] = {0}, sum = 0;
 
     for (int64_t i = 0; i < c; i++) {
-        mean[i] = 0;
         for (int k = 0; k < l->nets; k++)
             mean[i] += (double)l->net[k].logits[row * c + i] / l->nets;
         best = mean[i] > mean[best] ? i : best;

@@ -6,7 +6,7 @@
 
 struct federate_options {
     const char *data, *partition, *algorithm, *optimizer, *backend, *checkpoint,
-        *save;
+        *save, *result, *report;
     int64_t clients, select, rounds, epochs, steps, batch, seed, samples;
     int64_t test_every, test_samples, ranks, threads, every, keep;
     double lr, lr_decay, drop, deadline, speed, spread, timeout;
@@ -82,6 +82,10 @@ static const struct pdl_opt federate_opts[] = {
      "go on from the newest good checkpoint, also within a round"},
     {"save", 0, PDL_OPT_TEXT, AT(save), "FILE.safetensors", NULL,
      "write the weights at the end"},
+    {"result", 0, PDL_OPT_TEXT, AT(result), "FILE.json", NULL,
+     "write what happened in all rounds, for 'paradl report'"},
+    {"report", 0, PDL_OPT_TEXT, AT(report), "FILE.html", NULL,
+     "a page with charts of the run"},
     {"timeout", 0, PDL_OPT_AMOUNT, AT(timeout), "SECONDS", NULL,
      "wait so long for a rank (default 300)"},
     {"progress", 0, PDL_OPT_FLAG, AT(progress), NULL, NULL,

@@ -22,12 +22,23 @@ struct federation {
     double start_s, last_s;
     int64_t round;
     bool line_shown;
+    struct federate_point *history; /* a row a round */
+    int64_t nhistory, room;
+    double *groups;           /* accuracies, a row a round */
+    struct pdl_fed_line last; /* clusters and similarities at the end */
+};
+
+struct federate_point {
+    int64_t round, trained, lost, down, up, across;
+    double train_loss, loss, accuracy, seconds;
 };
 
 void federate_erase(struct federation *s); /* the progress line */
 void federate_tell(void *ctx, const struct pdl_fed_line *l);
 void federate_progress(void *ctx, int64_t done, int64_t of);
 void federate_summary(struct federation *s);
+/* The result as one document, for `paradl report`. */
+void federate_result(const struct federation *s, struct pdl_sink *out);
 void federate_show(struct federation *s); /* the partition */
 
 #endif

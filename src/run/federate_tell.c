@@ -100,18 +100,125 @@ static void text_line(const struct pdl_fed_line *l)
     fflush(stdout);
 }
 
+/* For the page at the end; what there is no memory for is not on it. */
+static void remember(struct federation *s, const struct pdl_fed_line *l)
+{
+    int64_t g = l->groups, at = s->nhistory;
+
+    s->last = *l;
+    if (!s->history) {
+        s->room = s->job.rounds;
+        s->history = PDL_NEW(s->arena, struct federate_point, s->room);
+        s->groups = PDL_NEW(s->arena, double, s->room *g);
+    }
+    if (!s->history || !s->groups || at >= s->room)
+        return;
+    s->history[s->nhistory++] =
+        (struct federate_point){l->round,          l->trained,
+                                l->lost,           l->plan->down_bytes,
+                                l->plan->up_bytes, l->plan->across_bytes,
+                                l->train_loss,     l->loss,
+                                l->accuracy,       l->plan->seconds};
+    for (int64_t i = 0; i < g; i++)
+        s->groups[at * g + i] = l->group_accuracy ? l->group_accuracy[i] : NAN;
+}
+
 void federate_tell(void *ctx, const struct pdl_fed_line *l)
 {
     struct federation *s = ctx;
 
     federate_erase(s);
     s->round = l->round;
+    if (!l->note)
+        remember(s, l);
     if (l->note)
         fprintf(stderr, "paradl: %s\n", l->note);
     else if (s->args->json)
         json_line(l);
     else if (!s->args->quiet)
         text_line(l);
+}
+
+static void json_history(struct pdl_json *j, const struct federation *s)
+{
+    int64_t g = s->job.partition.groups;
+
+    pdl_json_key(j, "history");
+    pdl_json_array(j);
+    for (int64_t i = 0; i < s->nhistory; i++) {
+        const struct federate_point *h = &s->history[i];
+
+        pdl_json_row(j);
+        pdl_json_kint(j, "round", h->round);
+        pdl_json_kint(j, "models", h->trained);
+        pdl_json_kint(j, "lost", h->lost);
+        pdl_json_knum(j, "train_loss", h->train_loss);
+        pdl_json_kint(j, "down_bytes", h->down);
+        pdl_json_kint(j, "up_bytes", h->up);
+        pdl_json_kint(j, "across_bytes", h->across);
+        pdl_json_knum(j, "seconds", h->seconds);
+        if (!isnan(h->accuracy)) {
+            pdl_json_knum(j, "test_loss", h->loss);
+            pdl_json_knum(j, "accuracy", h->accuracy);
+            numbers(j, "group_accuracy", s->groups + i * g, g);
+        }
+        pdl_json_end(j);
+    }
+    pdl_json_end(j);
+}
+
+/* Of all pairs, where a page can show them. */
+static void json_similarity(struct pdl_json *j, const struct federation *s)
+{
+    enum { MOST = 100 };
+    const struct pdl_fed_line *l = &s->last;
+
+    if (l->clusters < 1 || !l->similarity || l->clients > MOST)
+        return;
+    pdl_json_key(j, "similarity");
+    pdl_json_array(j);
+    for (int64_t i = 0; i < l->clients; i++) {
+        pdl_json_flat(j);
+        for (int64_t k = 0; k < l->clients; k++)
+            pdl_json_num(j, (double)l->similarity[i * l->clients + k]);
+        pdl_json_end(j);
+    }
+    pdl_json_end(j);
+}
+
+static void json_groups(struct pdl_json *j, const struct federation *s)
+{
+    const struct pdl_partition *p = &s->job.partition;
+
+    pdl_json_key(j, "group");
+    pdl_json_flat(j);
+    for (int64_t c = 0; c < p->clients; c++)
+        pdl_json_int(j, p->group[c]);
+    pdl_json_end(j);
+}
+
+void federate_result(const struct federation *s, struct pdl_sink *out)
+{
+    const struct pdl_fed_summary *x = &s->summary;
+    struct pdl_json j;
+
+    pdl_json_init(&j, out);
+    pdl_json_schema(&j, "federate");
+    pdl_json_kstr(&j, "model", s->args->pos[0]);
+    pdl_json_kstr(&j, "data", s->o.data);
+    pdl_json_kstr(&j, "partition", s->o.partition ? s->o.partition : "iid");
+    pdl_json_kstr(&j, "algorithm", s->o.algorithm ? s->o.algorithm : "fedavg");
+    pdl_json_kint(&j, "clients", s->job.partition.clients);
+    pdl_json_kint(&j, "parameters", x->parameters);
+    pdl_json_knum(&j, "accuracy", x->accuracy);
+    pdl_json_knum(&j, "best_accuracy", x->best);
+    pdl_json_kint(&j, "client_memory_bytes", x->memory_bytes);
+    json_groups(&j, s);
+    json_history(&j, s);
+    if (s->last.clusters > 0)
+        clusters(&j, &s->last);
+    json_similarity(&j, s);
+    pdl_json_end(&j);
 }
 
 static void json_summary(const struct federation *s)
@@ -121,7 +228,8 @@ static void json_summary(const struct federation *s)
 
     pdl_json_init(&j, run_out());
     j.compact = true;
-    pdl_json_schema(&j, "federate");
+    pdl_json_object(&j);
+    pdl_json_kstr(&j, "schema", "paradl.federate-summary/1");
     pdl_json_kint(&j, "rounds", x->rounds);
     pdl_json_kint(&j, "models", x->models);
     pdl_json_kint(&j, "lost", x->lost);

@@ -216,6 +216,23 @@ static enum pdl_status run_mpi(struct federation *s, struct pdl_err *err)
     return st;
 }
 
+static enum pdl_status write_result(const struct federation *s,
+                                    struct pdl_err *err)
+{
+    struct pdl_buf text;
+    enum pdl_status st;
+
+    if (!s->o.result)
+        return PDL_OK;
+    pdl_buf_init(&text);
+    federate_result(s, &text.sink);
+    st = text.sink.failed
+             ? pdl_fail(err, PDL_ENOMEM, "out of memory for the result")
+             : pdl_file_write(s->o.result, text.text, text.len, err);
+    pdl_buf_free(&text);
+    return st;
+}
+
 static enum pdl_status federate(struct federation *s, struct pdl_err *err)
 {
     enum pdl_status st = prepare(s, err);
@@ -235,7 +252,7 @@ static enum pdl_status federate(struct federation *s, struct pdl_err *err)
     federate_erase(s);
     if (st == PDL_OK && s->rank == 0)
         federate_summary(s);
-    return st;
+    return st == PDL_OK && s->rank == 0 ? write_result(s, err) : st;
 }
 
 static int run(const struct pdl_args *args)

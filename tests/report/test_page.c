@@ -84,6 +84,16 @@
     "\"set\":\"here\",\"layer\":\"conv1\",\"projected_s\":40.0,"            \
     "\"measured_s\":20.0}],\"mean_accuracy\":0.5}"
 
+#define FEDERATE                                                           \
+    "{\"schema\":\"paradl.federate/1\",\"model\":\"m<1>\",\"algorithm\":"  \
+    "\"cadis\",\"partition\":\"iid\",\"clients\":3,\"history\":["          \
+    "{\"round\":1,\"accuracy\":0.5,\"group_accuracy\":[0.4,null],"         \
+    "\"down_bytes\":8,\"up_bytes\":8,\"across_bytes\":0},"                 \
+    "{\"round\":2,\"accuracy\":0.6,\"group_accuracy\":[0.4,0.8],"          \
+    "\"down_bytes\":8,\"up_bytes\":8,\"across_bytes\":0}],\"clusters\":2," \
+    "\"cluster\":[0,1,0],\"similarity\":[[1,-0.2,0.9],[-0.2,1,-2],"        \
+    "[0.9,-2,1]]}"
+
 static enum pdl_status make(const char *json, size_t len, struct pdl_buf *page,
                             struct pdl_err *err)
 {
@@ -133,13 +143,32 @@ static void layers_of_a_run_here_are_sums(void **state)
     pdl_buf_free(&page);
 }
 
+/* Clients of a cluster stand side by side; who never met has no cell. */
+static void alike_clients_stand_side_by_side(void **state)
+{
+    struct pdl_err err = {"", ""};
+    struct pdl_buf page;
+    const char *chart, *a, *b;
+
+    (void)state;
+    assert_int_equal(make(FEDERATE, strlen(FEDERATE), &page, &err), PDL_OK);
+    chart = strstr(page.text, "similarity of each two clients");
+    assert_non_null(chart);
+    a = strstr(chart, "clients 0 and 2: 0.900");
+    b = strstr(chart, "clients 0 and 1: -0.200");
+    assert_true(a && b && a < b);
+    assert_null(strstr(chart, "clients 1 and 2"));
+    assert_non_null(strstr(page.text, "2 clusters"));
+    pdl_buf_free(&page);
+}
+
 static void every_schema_has_its_page(void **state)
 {
     static const struct {
         const char *json;
         int charts;
     } cases[] = {{PLAN, 4},  {COMPARE, 2},  {SIMULATE, 3}, {PROJECT, 5},
-                 {SCALE, 2}, {VALIDATE, 1}, {HERE, 4}};
+                 {SCALE, 2}, {VALIDATE, 1}, {HERE, 4},     {FEDERATE, 3}};
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -155,7 +184,7 @@ static void every_schema_has_its_page(void **state)
         pdl_buf_free(&page);
     }
     assert_string_equal(pdl_report_schema_at(0), "plan");
-    assert_null(pdl_report_schema_at(6));
+    assert_null(pdl_report_schema_at(7));
 }
 
 static void names_and_reasons_are_escaped_everywhere(void **state)
@@ -295,6 +324,7 @@ static void a_page_has_a_largest_size(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(alike_clients_stand_side_by_side),
         cmocka_unit_test(every_schema_has_its_page),
         cmocka_unit_test(layers_of_a_run_here_are_sums),
         cmocka_unit_test(names_and_reasons_are_escaped_everywhere),

@@ -2,7 +2,7 @@
  *
  * paradl federate: checks the command line and becomes paradl-run, which has
  * the runtime: as one process whose threads train clients, or as MPI ranks. */
-#include "cli/cli_priv.h"
+#include "cli/questions/handover.h"
 
 #include "options/federate_options.h" /* of src/run */
 
@@ -37,6 +37,40 @@ static enum pdl_status check(const struct pdl_args *args, struct pdl_err *err)
     return PDL_OK;
 }
 
+/* The page is made of the result that paradl-run leaves in a file. */
+static int with_page(const struct pdl_args *args, int64_t ranks)
+{
+    enum { MOST = 64 << 20 };
+    struct federate_options *o = args->opts;
+    pdl_arena *a = pdl_arena_create((size_t)1 << 28);
+    const char *page = o->report;
+    struct pdl_err err = {"", ""};
+    struct pdl_bytes in = {NULL, 0};
+    struct cli_handover h;
+    struct pdl_buf json;
+    enum pdl_status st = a ? cli_handover_open(&h, &err)
+                           : pdl_fail(&err, PDL_ENOMEM, "out of memory");
+    int rc;
+
+    if (st != PDL_OK)
+        return cli_fail(st, &err);
+    if (!o->result)
+        o->result = cli_handover_file(&h, a, "result.json");
+    o->report = NULL;
+    rc = o->result ? cli_launch_wait(&cli_federate, args, ranks) : EXIT_BUG;
+    pdl_buf_init(&json);
+    if (rc == EXIT_OK) {
+        st = pdl_file_read(a, o->result, MOST, &in, &err);
+        if (st == PDL_OK)
+            pdl_put(&json.sink, in.data, in.len);
+        rc = st == PDL_OK ? cli_report(&json, page) : cli_fail(st, &err);
+    }
+    pdl_buf_free(&json);
+    cli_handover_close(&h);
+    pdl_arena_destroy(a);
+    return rc;
+}
+
 static int federate(const struct pdl_args *args)
 {
     struct federate_options *o = args->opts;
@@ -45,9 +79,13 @@ static int federate(const struct pdl_args *args)
 
     if (check(args, &err) != PDL_OK)
         return cli_usage(&err);
-    if (cli_check_output(o->save, ".safetensors", &err) != PDL_OK)
+    if (cli_check_output(o->save, ".safetensors", &err) != PDL_OK ||
+        cli_check_output(o->result, NULL, &err) != PDL_OK ||
+        cli_check_output(o->report, NULL, &err) != PDL_OK)
         return cli_fail(PDL_EIO, &err);
     o->progress = o->progress || (cli_progress() && !args->json);
+    if (o->report && !o->emit && !o->show_partition)
+        return with_page(args, alone ? 0 : o->ranks);
     return cli_launch(&cli_federate, args, alone ? 0 : o->ranks);
 }
 
