@@ -41,7 +41,7 @@ int64_t fed_learner_size(const fed_learner *l);
 const struct pdl_train_state *fed_learner_tensor(const fed_learner *l, int i,
                                                  int64_t *offset);
 void fed_learner_start(const fed_learner *l, float *w); /* first values */
-int64_t fed_learner_memory(const fed_learner *l); /* bytes, of one network */
+int64_t fed_learner_memory(const fed_learner *l); /* bytes of a client */
 int fed_learner_parts(const fed_learner *l);
 /* Numbers of a sample that leave the stem: the first layers up to a ReLU. */
 int64_t fed_learner_stem(const fed_learner *l);

@@ -298,12 +298,17 @@ int64_t fed_learner_stem(const fed_learner *l)
     return n;
 }
 
+/* A device has one part; whoever gives the samples has the stems of the others,
+ * too: what a convolution, its norm and the ReLU write, and one gradient. */
 int64_t fed_learner_memory(const fed_learner *l)
 {
+    enum { STEM_TENSORS = 4 };
     struct pdl_train_memory m;
+    int64_t stems = (int64_t)(l->nets - 1) * STEM_TENSORS * l->opt.batch *
+                    fed_learner_stem(l) * (int64_t)sizeof(float);
 
     pdl_trainer_memory(l->net[0].t, &m);
-    return m.arena + m.optimizer + m.scratch;
+    return m.arena + m.optimizer + m.scratch + stems;
 }
 
 void fed_learner_last(const fed_learner *l, int64_t *from, int64_t *to)
