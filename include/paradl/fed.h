@@ -81,6 +81,8 @@ struct pdl_fed_job {
     double drop;            /* share of clients that drop out of a round */
     double deadline_s;      /* of a round; 0: none */
     double speed, spread;   /* samples/s of a device; sigma of its log */
+    double down, up;        /* bytes/s of a client's link; 0: no time */
+    double latency_s;       /* of a transfer */
     int64_t test_every;     /* rounds; 0: 1 */
     int64_t test_samples;   /* 0: all, < 0: none */
     const char *backend;    /* of pdl_train_options */
@@ -117,6 +119,17 @@ struct pdl_fed_summary {
 /* Collective over comm: all ranks have the same job. */
 enum pdl_status pdl_fed_run(const struct pdl_fed_job *job, pdl_comm *comm,
                             struct pdl_fed_summary *out, struct pdl_err *err);
+/* Projected from the plans of all rounds, without training: how long a round
+ * takes on the devices and links that the job describes. */
+struct pdl_fed_projection {
+    int64_t rounds, tasks, lost, parameters;
+    double mean_s, median_s, p90_s, total_s;   /* of a round; of all */
+    double down_bytes, up_bytes, across_bytes; /* of a round, mean */
+    int64_t memory_bytes;                      /* of a client in training */
+};
+enum pdl_status pdl_fed_project(const struct pdl_fed_job *job,
+                                struct pdl_fed_projection *out,
+                                struct pdl_err *err);
 /* The plans of all rounds, without training. */
 enum pdl_status pdl_fed_emit(const struct pdl_fed_job *job,
                              struct pdl_sink *out, struct pdl_err *err);

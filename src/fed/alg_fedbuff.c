@@ -76,17 +76,15 @@ static void start(struct fed *f, struct fed_plan *p, struct under_way *u)
 {
     struct buff *b = f->own;
     int64_t c = next_client(f, b), slot = 0;
-    double work = f->job->steps > 0
-                      ? (double)(f->job->steps * f->job->batch)
-                      : (double)(fed_samples(f, c) * f->job->epochs);
 
     while (b->used[slot])
         slot++;
     b->used[slot] = true;
-    *u = (struct under_way){.client = c,
-                            .version = p->is.round,
-                            .slot = slot,
-                            .end_s = b->now_s + work / f->speed[c]};
+    *u = (struct under_way){
+        .client = c,
+        .version = p->is.round,
+        .slot = slot,
+        .end_s = b->now_s + fed_seconds(f, c, f->job->epochs)};
     b->slot[p->is.ntasks] = slot;
     fed_plan_task(p, PDL_FED_GLOBAL);
     fed_plan_visit(p, c, f->job->epochs);

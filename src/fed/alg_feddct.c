@@ -27,7 +27,7 @@ static int64_t exchanged(const struct fed *f, int64_t client)
 
     if (f->job->steps > 0)
         n = f->job->steps * f->job->batch;
-    return 2 * 4 * n * fed_learner_stem(f->learner) *
+    return 8 * n * fed_learner_stem(f->learner) *
            ((int64_t)fed_value(f, PARTS) - 1);
 }
 

@@ -41,7 +41,7 @@ int64_t fed_learner_size(const fed_learner *l);
 const struct pdl_train_state *fed_learner_tensor(const fed_learner *l, int i,
                                                  int64_t *offset);
 void fed_learner_start(const fed_learner *l, float *w); /* first values */
-int64_t fed_learner_memory(const fed_learner *l); /* bytes of a client */
+int64_t fed_learner_memory(const fed_learner *l);       /* bytes of a client */
 int fed_learner_parts(const fed_learner *l);
 /* Numbers of a sample that leave the stem: the first layers up to a ReLU. */
 int64_t fed_learner_stem(const fed_learner *l);
@@ -122,8 +122,7 @@ struct fed {
     struct pdl_sampling_setting with;
     fed_learner *learner;
     struct pdl_augment normalise;
-    int64_t n; /* numbers of a model */
-    double *speed;
+    int64_t n;    /* numbers of a model */
     int64_t able; /* clients that have samples */
     float *model;
     float *shared[FED_VECTORS]; /* of the algorithm: known to all workers */
@@ -197,13 +196,18 @@ enum fed_draw {
     FED_DRAW_SPEED,
     FED_DRAW_PAIR,
     FED_DRAW_ORDER,
-    FED_DRAW_START
+    FED_DRAW_START,
+    FED_DRAW_LINK
 };
 uint64_t fed_key(const struct fed *f, enum fed_draw why, int64_t round,
                  int64_t i);
 double fed_unit(const struct fed *f, enum fed_draw why, int64_t round,
                 int64_t i);
 int64_t fed_samples(const struct fed *f, int64_t client);
+/* Of a visit, on the client's device and link. */
+double fed_seconds(const struct fed *f, int64_t client, int64_t epochs);
+int64_t fed_down_bytes(const struct fed *f); /* to a task, and back */
+int64_t fed_up_bytes(const struct fed *f);
 enum pdl_status fed_plan_round(struct fed *f, struct pdl_err *err);
 double fed_value(const struct fed *f, int key); /* of the algorithm */
 double fed_rate(const struct fed *f);           /* of clients in this round */

@@ -44,7 +44,9 @@ static void describe(const struct fed *f, struct settings *s)
     snprintf(s->text[7], n, "%llu", (unsigned long long)o->seed);
     snprintf(s->text[8], n, "drop=%.17g deadline=%.17g", o->drop,
              o->deadline_s);
-    snprintf(s->text[9], n, "speed=%.17g spread=%.17g", o->speed, o->spread);
+    snprintf(s->text[9], n,
+             "speed=%.17g spread=%.17g down=%.17g up=%.17g latency=%.17g",
+             o->speed, o->spread, o->down, o->up, o->latency_s);
     for (int i = 0; i < NSETTINGS; i++)
         s->is[i] = (struct pdl_setting){names[i], s->text[i]};
 }

@@ -108,14 +108,39 @@ void fed_plan_visit(struct fed_plan *p, int64_t client, int64_t epochs)
 
 /* ---- what becomes of it --------------------------------------------- */
 
-/* Devices: samples a second, log-normal. */
-static double seconds_of(const struct fed *f, const struct pdl_fed_visit *v)
+/* Log-normal, around 1. */
+static double uneven(const struct fed *f, enum fed_draw why, int64_t c)
 {
-    int64_t n = fed_samples(f, v->client);
+    double u = 1 - fed_unit(f, why, 0, c), v = fed_unit(f, why, 1, c);
 
-    if (f->job->steps > 0)
-        return (double)(f->job->steps * f->job->batch) / f->speed[v->client];
-    return (double)(n * v->epochs) / f->speed[v->client];
+    return exp(f->job->spread * sqrt(-2 * log(u)) * cos(6.283185307179586 * v));
+}
+
+double fed_seconds(const struct fed *f, int64_t client, int64_t epochs)
+{
+    const struct pdl_fed_job *o = f->job;
+    int64_t n =
+        o->steps > 0 ? o->steps * o->batch : fed_samples(f, client) * epochs;
+    double link = uneven(f, FED_DRAW_LINK, client), sum;
+
+    sum = (double)n /
+          ((o->speed > 0 ? o->speed : 100) * uneven(f, FED_DRAW_SPEED, client));
+    if (o->down > 0)
+        sum += o->latency_s + (double)fed_down_bytes(f) / (o->down * link);
+    if (o->up > 0)
+        sum += o->latency_s + (double)fed_up_bytes(f) / (o->up * link);
+    return sum;
+}
+
+/* A model and what the algorithm adds. */
+int64_t fed_down_bytes(const struct fed *f)
+{
+    return 4 * f->n * (1 + f->alg->down + f->alg->shared);
+}
+
+int64_t fed_up_bytes(const struct fed *f)
+{
+    return 4 * f->n * (1 + f->alg->up);
 }
 
 static void judge_task(const struct fed *f, struct fed_plan *p,
@@ -124,7 +149,7 @@ static void judge_task(const struct fed *f, struct fed_plan *p,
     bool drops = false;
 
     for (int64_t i = t->first; i < t->first + t->nvisits; i++) {
-        t->seconds += seconds_of(f, &p->visit[i]);
+        t->seconds += fed_seconds(f, p->visit[i].client, p->visit[i].epochs);
         drops = drops || fed_unit(f, FED_DRAW_DROP, p->is.round,
                                   p->visit[i].client) < f->job->drop;
     }
@@ -134,13 +159,11 @@ static void judge_task(const struct fed *f, struct fed_plan *p,
         t->lost = "late";
 }
 
-/* Bytes: a model and what the algorithm adds, for each visit; from one client
- * to the next they need not pass the server. */
+/* From one client to the next models need not pass the server. */
 static void add_up(const struct fed *f, struct fed_plan *p,
                    const struct pdl_fed_task *t)
 {
-    int64_t down = 4 * f->n * (1 + f->alg->down + f->alg->shared);
-    int64_t up = 4 * f->n * (1 + f->alg->up);
+    int64_t down = fed_down_bytes(f), up = fed_up_bytes(f);
 
     p->is.down_bytes += t->pooled ? 0 : down;
     if (t->lost)

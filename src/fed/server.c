@@ -93,14 +93,6 @@ static enum pdl_status check(struct fed *f, struct pdl_err *err)
     return PDL_OK;
 }
 
-static double normal(const struct fed *f, int64_t c)
-{
-    double u = 1 - fed_unit(f, FED_DRAW_SPEED, 0, c);
-    double v = fed_unit(f, FED_DRAW_SPEED, 1, c);
-
-    return sqrt(-2 * log(u)) * cos(6.283185307179586 * v);
-}
-
 static enum pdl_status open_learner(struct fed *f, struct pdl_err *err)
 {
     const struct pdl_fed_job *o = f->job;
@@ -174,15 +166,9 @@ static enum pdl_status begin(struct fed *f, struct pdl_err *err)
     f->alg = fed_alg_at(f->with.way);
     f->arena = pdl_arena_create((size_t)16 << 30);
     f->plans = pdl_arena_create((size_t)1 << 32);
-    f->speed =
-        f->arena ? PDL_NEW(f->arena, double, o->partition.clients + 1) : NULL;
-    if (!f->plans || !f->speed)
+    if (!f->plans || !f->arena)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
-    st = check(f, err);
-    for (int64_t c = 0; c < o->partition.clients; c++)
-        f->speed[c] =
-            (o->speed > 0 ? o->speed : 100) * exp(o->spread * normal(f, c));
-    return st;
+    return check(f, err);
 }
 
 static enum pdl_status open_all(struct fed *f, struct pdl_err *err)
@@ -438,6 +424,60 @@ enum pdl_status pdl_fed_run(const struct pdl_fed_job *job, pdl_comm *comm,
     if (f.learner)
         f.sum_up.memory_bytes = fed_learner_memory(f.learner);
     *out = f.sum_up;
+    close_all(&f);
+    return st;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* What the plan of a round adds; its time is kept. */
+static void add_plan(const struct pdl_fed_round *r,
+                     struct pdl_fed_projection *out, double *seconds)
+{
+    seconds[out->rounds++] = r->seconds;
+    out->total_s += r->seconds;
+    out->down_bytes += (double)r->down_bytes;
+    out->up_bytes += (double)r->up_bytes;
+    out->across_bytes += (double)r->across_bytes;
+    out->tasks += r->ntasks;
+    for (int64_t i = 0; i < r->ntasks; i++)
+        out->lost += r->task[i].lost != NULL;
+}
+
+enum pdl_status pdl_fed_project(const struct pdl_fed_job *job,
+                                struct pdl_fed_projection *out,
+                                struct pdl_err *err)
+{
+    struct fed f = {.job = job, .ranks = 1};
+    struct pdl_fed_projection x = {.rounds = 0};
+    double *seconds = calloc((size_t)job->rounds + 1, sizeof seconds[0]), n;
+    enum pdl_status st = seconds ? open_all(&f, err)
+                                 : pdl_fail(err, PDL_ENOMEM, "out of memory");
+
+    for (; st == PDL_OK && f.sum_up.rounds < job->rounds; f.sum_up.rounds++) {
+        st = fed_plan_round(&f, err);
+        if (st == PDL_OK)
+            add_plan(&f.plan.is, &x, seconds);
+    }
+    if (st == PDL_OK && x.rounds > 0) {
+        n = (double)x.rounds;
+        qsort(seconds, (size_t)x.rounds, sizeof seconds[0], ascending);
+        x.mean_s = x.total_s / n;
+        x.median_s = seconds[x.rounds / 2];
+        x.p90_s = seconds[x.rounds * 9 / 10];
+        x.down_bytes /= n;
+        x.up_bytes /= n;
+        x.across_bytes /= n;
+        x.parameters = f.n;
+        x.memory_bytes = fed_learner_memory(f.learner);
+        *out = x;
+    }
+    free(seconds);
     close_all(&f);
     return st;
 }

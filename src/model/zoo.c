@@ -344,7 +344,7 @@ enum pdl_status pdl_zoo_divide(pdl_arena *a, const char *spec, int parts,
                                const char **out, struct pdl_err *err)
 {
     const struct model_family *f;
-    int64_t v[MODEL_MAX_PARAMS], narrow;
+    int64_t v[MODEL_MAX_PARAMS] = {0}, narrow;
     const char *rest, *kept;
     enum pdl_status st = read_spec(spec, &f, v, &rest, err);
     int w;

@@ -10,7 +10,10 @@ struct federate_options {
     int64_t clients, select, rounds, epochs, steps, batch, seed, samples;
     int64_t test_every, test_samples, ranks, threads, every, keep;
     double lr, lr_decay, drop, deadline, speed, spread, timeout;
-    bool no_test, raw, resume, virtual_ranks, emit, show_partition, progress;
+    double flops, latency;
+    int64_t client_samples, down, up; /* down, up: bytes a second */
+    bool no_test, raw, resume, virtual_ranks, emit, show_partition, progress,
+        project;
 };
 
 #define AT(field) offsetof(struct federate_options, field)
@@ -48,6 +51,18 @@ static const struct pdl_opt federate_opts[] = {
      "samples that a client's device trains in a second (default 100)"},
     {"spread", 0, PDL_OPT_NUM, AT(spread), "X", NULL,
      "of the devices' speeds: deviation of the logarithm (default 0)"},
+    {"device-flops", 0, PDL_OPT_AMOUNT, AT(flops), "X", NULL,
+     "FLOP/s that a device reaches in training; --speed follows from it"},
+    {"down", 0, PDL_OPT_SIZE, AT(down), "BYTES", NULL,
+     "a second, from the server to a client (default: takes no time)"},
+    {"up", 0, PDL_OPT_SIZE, AT(up), "BYTES", NULL,
+     "a second, from a client to the server (default: takes no time)"},
+    {"latency", 0, PDL_OPT_TIME, AT(latency), "TIME", NULL,
+     "of each transfer (default 0)"},
+    {"project", 0, PDL_OPT_FLAG, AT(project), NULL, NULL,
+     "train nothing: say what rounds take on these devices and links"},
+    {"client-samples", 0, PDL_OPT_COUNT, AT(client_samples), "N", NULL,
+     "of each client, for --project (default: as the partition has it)"},
     {"seed", 0, PDL_OPT_INT, AT(seed), "S", NULL,
      "of weights, partition, choice and order (default 0)"},
     {"samples", 0, PDL_OPT_COUNT, AT(samples), "N", NULL,

@@ -40,5 +40,7 @@ void federate_summary(struct federation *s);
 /* The result as one document, for `paradl report`. */
 void federate_result(const struct federation *s, struct pdl_sink *out);
 void federate_show(struct federation *s); /* the partition */
+void federate_projection(const struct federation *s,
+                         const struct pdl_fed_projection *x);
 
 #endif

@@ -344,3 +344,61 @@ void federate_show(struct federation *s)
     pdl_printf(out, "%lld of %lld samples are somebody's\n",
                (long long)p->first[p->clients], (long long)p->samples);
 }
+
+/* ---- projections -------------------------------------------------------- */
+
+static void json_projection(const struct pdl_fed_projection *x)
+{
+    struct pdl_json j;
+
+    pdl_json_init(&j, run_out());
+    pdl_json_schema(&j, "federate-projection");
+    pdl_json_kint(&j, "rounds", x->rounds);
+    pdl_json_kint(&j, "tasks", x->tasks);
+    pdl_json_kint(&j, "lost", x->lost);
+    pdl_json_kint(&j, "parameters", x->parameters);
+    pdl_json_knum(&j, "round_mean_s", x->mean_s);
+    pdl_json_knum(&j, "round_median_s", x->median_s);
+    pdl_json_knum(&j, "round_p90_s", x->p90_s);
+    pdl_json_knum(&j, "total_s", x->total_s);
+    pdl_json_knum(&j, "round_down_bytes", x->down_bytes);
+    pdl_json_knum(&j, "round_up_bytes", x->up_bytes);
+    pdl_json_knum(&j, "round_across_bytes", x->across_bytes);
+    pdl_json_kint(&j, "client_memory_bytes", x->memory_bytes);
+    pdl_json_end(&j);
+}
+
+static void line(const char *what, double v, enum pdl_unit unit,
+                 const char *note)
+{
+    char text[32];
+
+    pdl_printf(run_out(), "%-16s %s%s\n", what,
+               pdl_unit_format(v, unit, text, sizeof text), note);
+}
+
+void federate_projection(const struct federation *s,
+                         const struct pdl_fed_projection *x)
+{
+    if (s->args->json) {
+        json_projection(x);
+        return;
+    }
+    pdl_printf(run_out(), "%s, %s, %lld of %lld clients a round, %lld rounds\n",
+               s->args->pos[0], s->o.algorithm ? s->o.algorithm : "fedavg",
+               (long long)(x->rounds > 0 ? x->tasks / x->rounds : 0),
+               (long long)s->job.partition.clients, (long long)x->rounds);
+    line("a round", x->mean_s, PDL_UNIT_SECONDS, " (mean)");
+    line("  half within", x->median_s, PDL_UNIT_SECONDS, "");
+    line("  90 % within", x->p90_s, PDL_UNIT_SECONDS, "");
+    line("all rounds", x->total_s, PDL_UNIT_SECONDS, "");
+    line("sent down", x->down_bytes, PDL_UNIT_BYTES, " a round");
+    line("sent up", x->up_bytes, PDL_UNIT_BYTES, " a round");
+    if (x->across_bytes > 0)
+        line("between clients", x->across_bytes, PDL_UNIT_BYTES, " a round");
+    line("client memory", (double)x->memory_bytes, PDL_UNIT_BYTES, "");
+    pdl_printf(run_out(), "%-16s %lld of %lld models\n", "lost",
+               (long long)x->lost, (long long)x->tasks);
+    pdl_printf(run_out(), "How many rounds an accuracy takes is not projected: "
+                          "it is measured, or unknown.\n");
+}

@@ -118,6 +118,23 @@ static enum pdl_status load_model(struct federation *s, struct pdl_err *err)
                         : st;
 }
 
+/* As many samples each, of no data set: cohorts of millions. */
+static enum pdl_status divide_evenly(struct federation *s, struct pdl_err *err)
+{
+    int64_t n = s->o.clients;
+    int64_t *first = PDL_NEW(s->arena, int64_t, n + 1);
+    int32_t *group = PDL_NEW(s->arena, int32_t, n);
+
+    if (!first || !group)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory for %lld clients",
+                        (long long)n);
+    for (int64_t i = 0; i <= n; i++)
+        first[i] = i * s->o.client_samples;
+    s->job.partition = (struct pdl_partition){
+        .clients = n, .groups = 1, .first = first, .group = group};
+    return PDL_OK;
+}
+
 static enum pdl_status prepare(struct federation *s, struct pdl_err *err)
 {
     enum pdl_status st;
@@ -133,7 +150,19 @@ static enum pdl_status prepare(struct federation *s, struct pdl_err *err)
     st = load_model(s, err);
     if (st == PDL_OK)
         st = open_data(s, err);
+    if (st == PDL_OK && s->o.project && s->o.client_samples > 0)
+        return divide_evenly(s, err);
     return st == PDL_OK ? divide(s, err) : st;
+}
+
+/* Backward takes twice as long as forward. */
+static double speed_of(const struct federation *s)
+{
+    struct pdl_model_totals t;
+
+    if (!(s->o.flops > 0) || pdl_model_totals(s->model, &t, NULL) != PDL_OK)
+        return s->o.speed;
+    return s->o.flops / (3 * (double)t.forward_flops);
 }
 
 static void fill_job(struct federation *s)
@@ -157,8 +186,11 @@ static void fill_job(struct federation *s)
                              .seed = (uint64_t)o->seed,
                              .drop = o->drop,
                              .deadline_s = o->deadline,
-                             .speed = o->speed,
+                             .speed = speed_of(s),
                              .spread = o->spread,
+                             .down = (double)o->down,
+                             .up = (double)o->up,
+                             .latency_s = o->latency,
                              .test_every = o->test_every,
                              .test_samples = o->no_test ? -1 : o->test_samples,
                              .backend = o->backend,
@@ -244,6 +276,14 @@ static enum pdl_status federate(struct federation *s, struct pdl_err *err)
         federate_show(s);
         return PDL_OK;
     }
+    if (s->o.project) {
+        struct pdl_fed_projection x = {.rounds = 0};
+
+        st = pdl_fed_project(&s->job, &x, err);
+        if (st == PDL_OK)
+            federate_projection(s, &x);
+        return st;
+    }
     if (s->o.emit)
         return pdl_fed_emit(&s->job, run_out(), err);
     catch_signals();
@@ -263,8 +303,8 @@ static int run(const struct pdl_args *args)
     int provided, rc;
 
     s.o = *(const struct federate_options *)args->opts;
-    s.threads =
-        s.o.virtual_ranks || s.o.ranks < 2 || s.o.emit || s.o.show_partition;
+    s.threads = s.o.virtual_ranks || s.o.ranks < 2 || s.o.emit || s.o.project ||
+                s.o.show_partition;
     if (!s.threads) {
         MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided);
         MPI_Comm_rank(MPI_COMM_WORLD, &s.rank);

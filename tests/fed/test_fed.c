@@ -529,6 +529,38 @@ static void plans_are_printed_without_training(void **state)
     small_close(&s);
 }
 
+/* One client, no spread: compute, and two transfers. */
+static void a_projection_is_compute_and_transfers(void **state)
+{
+    struct pdl_fed_projection x;
+    struct pdl_err err = {"", ""};
+    struct small s;
+
+    (void)state;
+    small_open(&s, 96, false, "iid", 6);
+    s.job.spread = 0;
+    s.job.speed = 8; /* 16 samples each: two seconds */
+    s.job.down = 522 * 4;
+    s.job.up = 522 * 8;
+    s.job.latency_s = 0.25;
+    s.job.rounds = 5;
+    assert_int_equal(pdl_fed_project(&s.job, &x, &err), PDL_OK);
+    assert_int_equal(x.tasks, 30);
+    assert_true(fabs(x.mean_s - (2 + 1 + 0.5 + 2 * 0.25)) < 1e-9);
+    assert_true(fabs(x.total_s - 5 * x.mean_s) < 1e-9);
+    assert_true(fabs(x.down_bytes - 6 * 522 * 4) < 1e-6);
+    s.job.algorithm = "sem"; /* two visits, one after the other */
+    assert_int_equal(pdl_fed_project(&s.job, &x, &err), PDL_OK);
+    assert_true(fabs(x.mean_s - 8) < 1e-9);
+    assert_true(fabs(x.across_bytes - 6 * 522 * 4) < 1e-6);
+    s.job.algorithm = "fedavg";
+    s.job.deadline_s = 3.9;
+    assert_int_equal(pdl_fed_project(&s.job, &x, &err), PDL_OK);
+    assert_int_equal(x.lost, 30);
+    assert_true(fabs(x.mean_s - 3.9) < 1e-9);
+    small_close(&s);
+}
+
 static void the_weight_of_agreement_rises(void **state)
 {
     struct pdl_fed_job job = {.rounds = 1};
@@ -577,6 +609,7 @@ int main(void)
         cmocka_unit_test(clients_without_samples_stay_away),
         cmocka_unit_test(who_drops_out_or_is_late_is_counted),
         cmocka_unit_test(plans_are_printed_without_training),
+        cmocka_unit_test(a_projection_is_compute_and_transfers),
         cmocka_unit_test(the_weight_of_agreement_rises),
     };
 

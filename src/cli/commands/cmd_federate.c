@@ -30,6 +30,11 @@ static enum pdl_status check(const struct pdl_args *args, struct pdl_err *err)
     if (o->ranks > MAX_RANKS || o->threads > MAX_RANKS)
         return pdl_fail(err, PDL_EINVAL, "-n, --threads: from 1 to %d",
                         (int)MAX_RANKS);
+    if (o->client_samples && !o->project)
+        return pdl_fail(err, PDL_EINVAL, "--client-samples is for --project");
+    if (o->flops > 0 && o->speed > 0)
+        return pdl_fail(err, PDL_EINVAL,
+                        "--speed and --device-flops say the same");
     if (!o->checkpoint && (o->resume || o->every || o->keep))
         return pdl_fail(err, PDL_EINVAL,
                         "--resume, --every and --keep are for "
@@ -75,7 +80,7 @@ static int federate(const struct pdl_args *args)
 {
     struct federate_options *o = args->opts;
     struct pdl_err err = {"", ""};
-    bool alone = o->emit || o->show_partition || o->virtual_ranks;
+    bool alone = o->emit || o->project || o->show_partition || o->virtual_ranks;
 
     if (check(args, &err) != PDL_OK)
         return cli_usage(&err);
@@ -84,7 +89,7 @@ static int federate(const struct pdl_args *args)
         cli_check_output(o->report, NULL, &err) != PDL_OK)
         return cli_fail(PDL_EIO, &err);
     o->progress = o->progress || (cli_progress() && !args->json);
-    if (o->report && !o->emit && !o->show_partition)
+    if (o->report && !o->emit && !o->project && !o->show_partition)
         return with_page(args, alone ? 0 : o->ranks);
     return cli_launch(&cli_federate, args, alone ? 0 : o->ranks);
 }
