@@ -123,7 +123,7 @@ static void add_all(const struct fed *f, struct list *l)
                 f->table[t].count);
 }
 
-enum { NSCALARS = 12 };
+enum { NSCALARS = 15 };
 
 /* Numbers of a run: written, and read back in the same order. */
 static void scalars(struct fed *f, struct pdl_scalar *x, bool back)
@@ -145,6 +145,9 @@ static void scalars(struct fed *f, struct pdl_scalar *x, bool back)
         {"lost", NULL, &f->sum_up.lost},
         {"best", &f->sum_up.best, NULL},
         {"seconds", &f->sum_up.seconds, NULL},
+        {"down_bytes", NULL, &f->sum_up.down_bytes},
+        {"up_bytes", NULL, &f->sum_up.up_bytes},
+        {"across_bytes", NULL, &f->sum_up.across_bytes},
     };
 
     for (int i = 0; i < NSCALARS; i++) {

@@ -6,7 +6,8 @@
 
 #include "options/federate_options.h" /* of src/run */
 
-#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 enum { MAX_RANKS = 100000 };
 
@@ -42,35 +43,99 @@ static enum pdl_status check(const struct pdl_args *args, struct pdl_err *err)
     return PDL_OK;
 }
 
+/* ---- looking after the ranks ------------------------------------------- */
+
+/* What an orderly end left in the file; -1: there was none. */
+static int read_code(pdl_arena *a, const char *path)
+{
+    struct pdl_bytes in;
+    int64_t rc = -1;
+
+    if (pdl_file_read(a, path, 64, &in, NULL) != PDL_OK || in.len < 2)
+        return -1;
+    return pdl_int_parse(pdl_arena_printf(a, "%.*s", (int)in.len - 1, in.data),
+                         0, 255, &rc, NULL) == PDL_OK
+               ? (int)rc
+               : -1;
+}
+
+/* MPI ranks: one that is lost takes the others along, and they begin again
+ * from the last checkpoint, where there is one. */
+static int run_ranks(const struct pdl_args *args, pdl_arena *a,
+                     const struct cli_handover *h)
+{
+    enum { TIMES = 3 };
+    struct federate_options *o = args->opts;
+    const char *code = cli_handover_file(h, a, "code");
+    struct pdl_err err = {"", ""};
+    int left = o->checkpoint ? TIMES : 0, rc = -1;
+
+    if (!code)
+        return EXIT_BUG;
+    setenv("PARADL_RC", code, 1);
+    for (;;) {
+        int ended = cli_launch_wait(&cli_federate, args, o->ranks);
+
+        rc = read_code(a, code);
+        if (rc < 0 && ended != EXIT_ENV && ended > EXIT_NO && ended <= EXIT_BUG)
+            rc = ended; /* refused before there were ranks */
+        if (rc >= 0 || ended == EXIT_INTR || left-- == 0)
+            break;
+        fprintf(stderr,
+                "paradl: a rank was lost; starting again from the last "
+                "checkpoint in %s\n",
+                o->checkpoint);
+        o->resume = true;
+    }
+    if (rc >= 0)
+        return rc;
+    pdl_fail(&err, PDL_ENOENV, "a rank was lost");
+    pdl_hint(&err, "%s",
+             o->checkpoint ? "'--resume' goes on from the last checkpoint"
+                           : "with --checkpoint DIR it would be started again");
+    return cli_fail(PDL_ENOENV, &err);
+}
+
 /* The page is made of the result that paradl-run leaves in a file. */
-static int with_page(const struct pdl_args *args, int64_t ranks)
+static int make_page(pdl_arena *a, const char *result, const char *page)
 {
     enum { MOST = 64 << 20 };
+    struct pdl_err err = {"", ""};
+    struct pdl_bytes in = {NULL, 0};
+    struct pdl_buf json;
+    enum pdl_status st = pdl_file_read(a, result, MOST, &in, &err);
+    int rc;
+
+    if (st != PDL_OK)
+        return cli_fail(st, &err);
+    pdl_buf_init(&json);
+    pdl_put(&json.sink, in.data, in.len);
+    rc = cli_report(&json, page);
+    pdl_buf_free(&json);
+    return rc;
+}
+
+/* Waits for it: as ranks, or for the page. */
+static int run_and_wait(const struct pdl_args *args, bool alone)
+{
     struct federate_options *o = args->opts;
     pdl_arena *a = pdl_arena_create((size_t)1 << 28);
     const char *page = o->report;
     struct pdl_err err = {"", ""};
-    struct pdl_bytes in = {NULL, 0};
     struct cli_handover h;
-    struct pdl_buf json;
     enum pdl_status st = a ? cli_handover_open(&h, &err)
                            : pdl_fail(&err, PDL_ENOMEM, "out of memory");
     int rc;
 
     if (st != PDL_OK)
         return cli_fail(st, &err);
-    if (!o->result)
+    if (page && !o->result)
         o->result = cli_handover_file(&h, a, "result.json");
     o->report = NULL;
-    rc = o->result ? cli_launch_wait(&cli_federate, args, ranks) : EXIT_BUG;
-    pdl_buf_init(&json);
-    if (rc == EXIT_OK) {
-        st = pdl_file_read(a, o->result, MOST, &in, &err);
-        if (st == PDL_OK)
-            pdl_put(&json.sink, in.data, in.len);
-        rc = st == PDL_OK ? cli_report(&json, page) : cli_fail(st, &err);
-    }
-    pdl_buf_free(&json);
+    rc = alone ? cli_launch_wait(&cli_federate, args, 0)
+               : run_ranks(args, a, &h);
+    if (rc == EXIT_OK && page)
+        rc = o->result ? make_page(a, o->result, page) : EXIT_BUG;
     cli_handover_close(&h);
     pdl_arena_destroy(a);
     return rc;
@@ -89,9 +154,10 @@ static int federate(const struct pdl_args *args)
         cli_check_output(o->report, NULL, &err) != PDL_OK)
         return cli_fail(PDL_EIO, &err);
     o->progress = o->progress || (cli_progress() && !args->json);
-    if (o->report && !o->emit && !o->project && !o->show_partition)
-        return with_page(args, alone ? 0 : o->ranks);
-    return cli_launch(&cli_federate, args, alone ? 0 : o->ranks);
+    alone = alone || o->ranks < 2;
+    if (alone && (!o->report || o->emit || o->project || o->show_partition))
+        return cli_launch(&cli_federate, args, 0);
+    return run_and_wait(args, alone);
 }
 
 const struct pdl_cmd cli_federate = {
