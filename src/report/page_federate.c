@@ -10,9 +10,10 @@
 
 enum { GROUPS = REPORT_COLOURS - 1, CLIENTS = 100 };
 
-static bool number_of(const struct pdl_doc *d, double *out)
+static bool number_of(const struct pdl_doc *d, double low, double high,
+                      double *out)
 {
-    return d && pdl_doc_num(d, PDL_UNIT_NONE, -1e30, 1e30, out, NULL) == PDL_OK;
+    return d && pdl_doc_num(d, PDL_UNIT_NONE, low, high, out, NULL) == PDL_OK;
 }
 
 static const struct pdl_doc *nth(const struct pdl_doc *list, int n)
@@ -37,7 +38,8 @@ static void read_accuracy(const struct pdl_doc *history, int group,
                       : nth(pdl_doc_get(d, "group_accuracy"), group);
         double v, round;
 
-        if (!number_of(a, &v) || !number_of(pdl_doc_get(d, "round"), &round))
+        if (!number_of(a, 0, 1, &v) ||
+            !number_of(pdl_doc_get(d, "round"), 0, 1e15, &round))
             continue;
         s->x[s->n] = round;
         s->y[s->n++] = 100 * v;
@@ -125,8 +127,13 @@ static void traffic(struct report_page *p, const struct pdl_doc *history)
         s[n].colour = k;
         s[n].n = 0;
         for (const struct pdl_doc *d = history->child; d; d = d->next) {
-            s[n].x[s[n].n] = report_get_num(&p->rd, d, "round");
-            s[n].y[s[n].n++] = sum += report_get_num(&p->rd, d, keys[k]);
+            double round, bytes;
+
+            if (!number_of(pdl_doc_get(d, "round"), 0, 1e15, &round) ||
+                !number_of(pdl_doc_get(d, keys[k]), 0, 1e24, &bytes))
+                continue;
+            s[n].x[s[n].n] = round;
+            s[n].y[s[n].n++] = sum += bytes;
         }
         n += sum > 0;
     }
@@ -161,10 +168,10 @@ static bool read_matrix(const struct report_page *p, struct matrix *m)
         for (int k = 0; k < CLIENTS; k++)
             m->at[n][k] = -2;
         for (int k = 0; nth(r, k) && k < CLIENTS; k++)
-            if (!number_of(nth(r, k), &m->at[n][k]))
+            if (!number_of(nth(r, k), -2, 1.001, &m->at[n][k]))
                 m->at[n][k] = -2;
-        (void)!number_of(nth(cluster, n), &of);
-        m->cluster[n++] = of >= 0 && of < 1e6 ? (int)of : -1;
+        (void)!number_of(nth(cluster, n), -1, 1e6, &of);
+        m->cluster[n++] = (int)of;
     }
     m->n = n;
     return n > 1;
@@ -237,7 +244,7 @@ static void similarity(struct report_page *p)
     if (!m || !read_matrix(p, m))
         return;
     sort(m);
-    (void)!number_of(pdl_doc_get(p->doc, "clusters"), &clusters);
+    (void)!number_of(pdl_doc_get(p->doc, "clusters"), 0, 1e15, &clusters);
     report_section(p->out, "similarity", "Who is alike?");
     draw(p->out, m, REPORT_BROAD);
     draw(p->out, m, REPORT_NARROW);
