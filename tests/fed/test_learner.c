@@ -16,8 +16,11 @@ struct world {
 static void open_world(struct world *x, int64_t batch, bool norm, bool distils,
                        int parts)
 {
-    struct fed_learner_options o = {
-        .batch = batch, .seed = 5, .distils = distils, .parts = parts};
+    struct fed_learner_options o = {.batch = batch,
+                                    .seed = 5,
+                                    .distils = distils,
+                                    .parts = parts,
+                                    .optimizer = "sgd:momentum=0.9"};
     struct pdl_err err = {"", ""};
 
     small_open(&x->s, 64, norm, "iid", 1);
@@ -339,6 +342,11 @@ static void alike_clients_are_one_cluster(void **state)
         for (int i = 0; i < N; i++)
             assert_int_equal(label[i], of[i]);
     }
+    /* less alike in one cluster than in the other: a gap, but no wide one */
+    sum[1 * N + 4] = sum[4 * N + 1] = 1.6;
+    fed_likeness_join(&x, 0, room, a);
+    assert_int_equal(fed_likeness_label(&x, a, label), 3);
+    assert_int_equal(label[4], label[1]);
     /* clients 0 and 5 never met, but both met 2 */
     count[5] = count[5 * N] = 0;
     fed_likeness_join(&x, 0, room, a);
