@@ -248,7 +248,7 @@ static void clients_of_a_group_have_its_classes(void **state)
         assert_int_equal(size_of(&w, c), size_of(&w, 0));
         assert_int_equal(classes_of(&w, c), 2);
         for (int64_t k = 0; k < 2; k++) {
-            int64_t n = w.p.count[c * CLASSES + 2 * w.p.group[c] + k];
+            int64_t n = w.p.count[c * CLASSES + (int64_t)2 * w.p.group[c] + k];
 
             assert_true(llabs(2 * n - size_of(&w, c)) <= 6);
         }

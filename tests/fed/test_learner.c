@@ -348,9 +348,9 @@ static void alike_clients_are_one_cluster(void **state)
     assert_int_equal(fed_likeness_label(&x, a, label), 3);
     assert_int_equal(label[4], label[1]);
     /* clients 0 and 5 never met, but both met 2 */
-    count[5] = count[5 * N] = 0;
+    count[5] = count[(int64_t)5 * N] = 0;
     fed_likeness_join(&x, 0, room, a);
-    assert_true(a[5] && a[5 * N]);
+    assert_true(a[5] && a[(int64_t)5 * N]);
     /* nobody knows client 3 */
     for (int i = 0; i < N; i++)
         count[3 * N + i] = count[i * N + 3] = 0;
