@@ -27,7 +27,8 @@ static const struct pdl_opt federate_opts[] = {
      "iid, dirichlet:alpha=0.5, pathological:classes=2, cluster:groups=5, "
      "quantity:alpha=1 (default iid)"},
     {"algorithm", 0, PDL_OPT_TEXT, AT(algorithm), "NAME[:K=V,...]", NULL,
-     "how models are put together (default fedavg)"},
+     "fedavg (default), fedprox, fedadam, fedyogi, scaffold, fedbuff, cadis, "
+     "sem, safa, feddct; or a baseline: central, local"},
     {"rounds", 0, PDL_OPT_COUNT, AT(rounds), "N", NULL, "(default 10)"},
     {"select", 0, PDL_OPT_COUNT, AT(select), "N", NULL,
      "clients of a round (default: all)"},
