@@ -213,7 +213,8 @@ enum pdl_status fed_learner_open(const struct fed_learner_options *o,
         pdl_arena_destroy(a);
         return pdl_fail(err, PDL_ENOMEM, "out of memory for a learner");
     }
-    *l = (struct fed_learner){.arena = a, .opt = *o};
+    *l = (struct fed_learner){
+        .arena = a, .opt = *o, .gate = PTHREAD_MUTEX_INITIALIZER};
     l->nets = o->parts > 1 ? o->parts : 1;
     l->opt.test_batch = o->test_batch > 0 ? o->test_batch : 100;
     l->net = PDL_NEW(a, struct fed_net, l->nets);
@@ -449,7 +450,9 @@ static void *learn(void *arg)
     const struct fed_lesson *x = n->l->lesson;
     int64_t steps = steps_of(x, n->l->opt.batch);
 
-    for (int64_t i = 0; i < steps; i++) {
+    pthread_mutex_lock(&n->l->gate);
+    pthread_mutex_unlock(&n->l->gate);
+    for (int64_t i = 0; i < steps && !n->l->cancelled; i++) {
         n->st = one_step(n, x, i, &n->err);
         if (!all_well(n))
             break;
@@ -483,16 +486,19 @@ static enum pdl_status learn_all(fed_learner *l, struct pdl_err *err)
 
     if (!id)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    pthread_mutex_lock(&l->gate); /* nobody begins before all are there */
     while (started < l->nets &&
            pthread_create(&id[started], NULL, learn, &l->net[started]) == 0)
         started++;
-    if (started < l->nets) /* those that run wait at the barrier for ever */
-        abort();
+    l->cancelled = started < l->nets;
+    pthread_mutex_unlock(&l->gate);
     learn(&l->net[0]);
     for (int i = 1; i < started; i++)
         pthread_join(id[i], NULL);
     free(id);
-    return PDL_OK;
+    return l->cancelled
+               ? pdl_fail(err, PDL_ENOENV, "cannot start %d threads", l->nets)
+               : PDL_OK;
 }
 
 static bool is_finite(const float *w, int64_t n)

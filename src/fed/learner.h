@@ -62,6 +62,8 @@ struct fed_learner {
     /* parts that are trained together meet here, in every step */
     pthread_barrier_t meeting;
     bool meets;
+    pthread_mutex_t gate; /* parts begin when all have been started */
+    bool cancelled;
     const struct fed_lesson *lesson;
     atomic_bool bad;
 };
