@@ -51,11 +51,12 @@ static enum pdl_status map_spans(fed_learner *l, const pdl_trainer *t, int part,
         if (s->part.dtype != PDL_F32)
             return pdl_fail(err, PDL_EINVAL, "%s: is not float32",
                             s->part.name);
-        (*out)[n++] = (struct fed_span){.state = i,
-                                        .at = s->part.data,
-                                        .n = count,
-                                        .offset = at,
-                                        .learned = s->learned};
+        (*out)[n] = (struct fed_span){.state = i,
+                                      .at = s->part.data,
+                                      .n = count,
+                                      .offset = at,
+                                      .learned = s->learned};
+        n++;
         at += count;
     }
     l->each = at;
@@ -554,7 +555,7 @@ static double vote(const fed_learner *l, int64_t row, int32_t label,
                    double *right)
 {
     int64_t c = l->classes, best = 0;
-    double mean[1024] = {0}, sum = 0;
+    double mean[1024] = {0}, others = 0;
 
     for (int64_t i = 0; i < c; i++) {
         for (int k = 0; k < l->nets; k++)
@@ -562,9 +563,9 @@ static double vote(const fed_learner *l, int64_t row, int32_t label,
         best = mean[i] > mean[best] ? i : best;
     }
     for (int64_t i = 0; i < c; i++)
-        sum += exp(mean[i] - mean[best]);
+        others += i == best ? 0 : exp(mean[i] - mean[best]);
     *right = best == label;
-    return log(sum) + mean[best] - mean[label];
+    return log1p(others) + mean[best] - mean[label];
 }
 
 static enum pdl_status count_votes(fed_learner *l, int64_t first, int64_t n,
