@@ -51,8 +51,13 @@ static void write_ints(struct pdl_json *j, const char *key, const int64_t *v,
     pdl_json_end(j);
 }
 
-static void write_attr(struct pdl_json *j, const struct pdl_attr *a)
+static void write_attr(struct pdl_json *j, const struct pdl_node *n)
 {
+    const struct pdl_attr *a = &n->attr;
+    double alpha = a->alpha > 0 ? a->alpha : 1e-4;
+    double beta = a->beta > 0 ? a->beta : 0.75;
+
+    (void)pdl_function_numbers(n, &alpha, &beta);
     write_ints(j, "kernel", a->kernel, 3);
     write_ints(j, "stride", a->stride, 3);
     write_ints(j, "dilation", a->dilation, 3);
@@ -69,8 +74,8 @@ static void write_attr(struct pdl_json *j, const struct pdl_attr *a)
     pdl_json_kint(j, "features", a->features);
     pdl_json_kint(j, "window", a->window);
     pdl_json_knum(j, "scale", a->scale);
-    pdl_json_knum(j, "alpha", a->alpha > 0 ? a->alpha : 1e-4);
-    pdl_json_knum(j, "beta", a->beta > 0 ? a->beta : 0.75);
+    pdl_json_knum(j, "alpha", alpha);
+    pdl_json_knum(j, "beta", beta);
     pdl_json_knum(j, "epsilon", a->epsilon);
     pdl_json_knum(j, "theta", a->theta > 0 ? a->theta : 10000);
     pdl_json_knum(j, "offset", a->offset);
@@ -98,7 +103,7 @@ static void write_case(struct backend *b, const struct op_case *c,
     pdl_json_kstr(&j, "backend", b->b->name);
     pdl_json_kstr(&j, "name", c->name);
     pdl_json_kstr(&j, "op", c->op);
-    write_attr(&j, &o.node->attr);
+    write_attr(&j, o.node);
     write_values(&j, "x", p.x, p.nx);
     write_values(&j, "w", p.w, p.nw);
     write_values(&j, "y", p.y, p.ny);

@@ -12,9 +12,8 @@ from run_nets import distance_rows
 
 UNARY = {
     "relu": F.relu, "relu6": F.relu6, "gelu": F.gelu, "silu": F.silu,
-    "mish": F.mish, "hard_swish": F.hardswish, "hard_sigmoid": F.hardsigmoid,
-    "sigmoid": torch.sigmoid, "tanh": torch.tanh, "leaky_relu": F.leaky_relu,
-    "elu": F.elu, "selu": F.selu, "softplus": F.softplus,
+    "mish": F.mish, "hard_swish": F.hardswish,
+    "sigmoid": torch.sigmoid, "tanh": torch.tanh, "selu": F.selu, "softplus": F.softplus,
     "softsign": F.softsign, "exp": torch.exp, "log": torch.log,
     "sqrt": torch.sqrt, "reciprocal": torch.reciprocal, "erf": torch.erf,
     "sin": torch.sin, "cos": torch.cos, "abs": torch.abs, "neg": torch.neg,
@@ -163,7 +162,17 @@ def batch_norm(c, x, w):
 
 
 def reduce(c, x, how):
-    return how(x, [d + 1 for d in c["dims"]], keepdim=c["keep_dims"])
+    """Over the named axes of a sample; none: over all of them."""
+    axes = [d + 1 for d in c["dims"]] or list(range(1, x.dim()))
+    if how is torch.linalg.vector_norm:
+        return how(x, 2, axes, keepdim=c["keep_dims"])
+    return how(x, axes, keepdim=c["keep_dims"])
+
+
+def prod(x, axes, keepdim):
+    for a in sorted(axes, reverse=True):
+        x = x.prod(a, keepdim=keepdim)
+    return x
 
 
 def class_token(c, x, w):
@@ -176,8 +185,14 @@ ONE = {
     "rope": rope, "slice_heads": slice_heads, "prelu": prelu, "scale": scale, "pad": pad,
     "batch_norm": batch_norm, "class_token": class_token,
     "linear": lambda c, x, w: F.linear(x, *w),
-    "group_norm": lambda c, x, w: F.group_norm(x, c["groups"], *w),
-    "instance_norm": lambda c, x, w: F.instance_norm(x, None, None, *w),
+    "group_norm": lambda c, x, w: F.group_norm(x, c["groups"], *w, eps=c["epsilon"] or 1e-5),
+    "instance_norm": lambda c, x, w: F.instance_norm(x, None, None, *w, eps=c["epsilon"] or 1e-5),
+    "leaky_relu": lambda c, x, w: F.leaky_relu(x, c["alpha"]),
+    "elu": lambda c, x, w: F.elu(x, c["alpha"]),
+    "hard_sigmoid": lambda c, x, w: (c["alpha"] * x + c["beta"]).clamp(0, 1),
+    "clip": lambda c, x, w: x.clamp(c["alpha"], c["beta"]),
+    "affine": lambda c, x, w: c["alpha"] * x + c["beta"],
+    "power": lambda c, x, w: x ** c["alpha"],
     # torch has the longer half of an even window before the channel
     "lrn": lambda c, x, w: F.local_response_norm(x.flip(1), c["window"], c["alpha"], c["beta"]).flip(1),
     "global_avg_pool": lambda c, x, w: x.mean(list(range(2, x.dim())), True),
@@ -192,6 +207,10 @@ ONE = {
     "resize": lambda c, x, w: F.interpolate(x, c["dims"], mode="nearest"),
     "reduce_mean": lambda c, x, w: reduce(c, x, torch.mean),
     "reduce_sum": lambda c, x, w: reduce(c, x, torch.sum),
+    "reduce_max": lambda c, x, w: reduce(c, x, torch.amax),
+    "reduce_min": lambda c, x, w: reduce(c, x, torch.amin),
+    "reduce_prod": lambda c, x, w: reduce(c, x, prod),
+    "reduce_l2": lambda c, x, w: reduce(c, x, torch.linalg.vector_norm),
     "softmax": lambda c, x, w: x.softmax(c["axis"] + 1),
     "log_softmax": lambda c, x, w: x.log_softmax(c["axis"] + 1),
     "embedding": lambda c, x, w: F.embedding(x.long(), w[0]),
@@ -202,7 +221,7 @@ MANY = {
     "add": lambda a, b: a + b, "sub": lambda a, b: a - b,
     "mul": lambda a, b: a * b, "div": lambda a, b: a / b, "max": torch.maximum,
     "min": torch.minimum, "mean": lambda a, b: (a + b) / 2,
-    "matmul": torch.matmul,
+    "matmul": torch.matmul, "pow": torch.pow,
 }
 SKIPPED = {"dropout"}  # its random numbers are our own
 
