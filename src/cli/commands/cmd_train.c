@@ -247,6 +247,9 @@ static enum pdl_status check_files(const struct train_options *o,
 static volatile pid_t child;
 static volatile sig_atomic_t asked;
 
+/* Ranks that are told a second time do not mind. */
+enum { REMIND_S = 5 };
+
 /* The first time politely; the second time now. */
 static void hand_on(int number)
 {
@@ -254,6 +257,17 @@ static void hand_on(int number)
     asked++;
     if (child > 0)
         kill(asked == 1 ? child : -child, asked == 1 ? SIGUSR1 : SIGKILL);
+    alarm(REMIND_S);
+}
+
+/* On a busy machine mpirun was seen to say that it hands a signal on while the
+ * ranks went on to their last step: they are told until they end. */
+static void remind(int number)
+{
+    (void)number;
+    if (child > 0 && asked == 1)
+        kill(child, SIGUSR1);
+    alarm(REMIND_S);
 }
 
 static void catch_signals(void)
@@ -262,6 +276,8 @@ static void catch_signals(void)
 
     sigaction(SIGINT, &a, NULL);
     sigaction(SIGTERM, &a, NULL);
+    a.sa_handler = remind;
+    sigaction(SIGALRM, &a, NULL);
 }
 
 /* What an orderly end left in the file; -1: there was none. */
@@ -300,6 +316,7 @@ static int run_once(const struct pdl_cmd *cmd, const struct pdl_args *args,
         setpgid(0, 0);
         signal(SIGINT, SIG_DFL);
         signal(SIGTERM, SIG_DFL);
+        signal(SIGALRM, SIG_DFL);
         _exit(cli_launch(cmd, args, ranks));
     }
     if (pid < 0)
@@ -308,6 +325,7 @@ static int run_once(const struct pdl_cmd *cmd, const struct pdl_args *args,
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
         ;
     child = 0;
+    alarm(0);
     if (WIFSIGNALED(status) && WTERMSIG(status) == SIGPIPE)
         return EXIT_ENV; /* nobody reads the result any more */
     if (asked && read_code(path) < 0 && was_told(status))
