@@ -178,7 +178,7 @@ if(TARGET paradl-run)
     elseif(name MATCHES "train_(mnist|zoo)|accidents|held_out") # PDL_LONG only
       set(timeout 7200)
     endif()
-    if(name MATCHES "wrong_inputs|train_(mnist|zoo)|held_out")
+    if(name MATCHES "accidents|wrong_inputs|train_(mnist|zoo)|held_out")
       set(share 2)
     endif()
     foreach(n ${cases})
