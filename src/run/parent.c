@@ -55,6 +55,33 @@ void run_same_mpi(void)
     }
 }
 
+/* ---- asked to stop ------------------------------------------------------ */
+
+static volatile int stop_asked;
+
+static void on_signal(int number)
+{
+    (void)number;
+    stop_asked = 1;
+}
+
+void run_catch_signals(void)
+{
+    static const int numbers[] = {SIGINT, SIGTERM, SIGUSR1};
+    /* restarted: a line half written is written to its end */
+    struct sigaction a = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        sigaction(numbers[i], &a, NULL);
+}
+
+const volatile int *run_stop_asked(void)
+{
+    return &stop_asked;
+}
+
+/* ---- the parent --------------------------------------------------------- */
+
 static void *watch(void *arg)
 {
     pid_t parent = *(pid_t *)arg;

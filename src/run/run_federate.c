@@ -7,29 +7,10 @@
 #include "paradl/train.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-/* Set by a signal: save and stop. */
-static volatile int stop_asked;
-
-static void on_signal(int number)
-{
-    (void)number;
-    stop_asked = 1;
-}
-
-static void catch_signals(void)
-{
-    static const int numbers[] = {SIGINT, SIGTERM, SIGUSR1};
-    struct sigaction a = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
-
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
-        sigaction(numbers[i], &a, NULL);
-}
 
 /* ---- what to train -------------------------------------------------- */
 
@@ -205,7 +186,7 @@ static void fill_job(struct federation *s)
                              .data_name = o->data,
                              .partition_name = o->partition,
                              .run = (uint64_t)(pdl_clock_s() * 1e6),
-                             .stop = &stop_asked,
+                             .stop = run_stop_asked(),
                              .tell = federate_tell,
                              .trained = federate_progress,
                              .ctx = s,
@@ -286,7 +267,7 @@ static enum pdl_status federate(struct federation *s, struct pdl_err *err)
     }
     if (s->o.emit)
         return pdl_fed_emit(&s->job, run_out(), err);
-    catch_signals();
+    run_catch_signals();
     s->start_s = pdl_clock_s();
     st = s->threads ? run_threads(s, err) : run_mpi(s, err);
     federate_erase(s);
@@ -307,6 +288,7 @@ static int run(const struct pdl_args *args)
                 s.o.show_partition;
     if (!s.threads) {
         MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided);
+        run_same_mpi();
         MPI_Comm_rank(MPI_COMM_WORLD, &s.rank);
         MPI_Comm_dup(MPI_COMM_WORLD, &s.end);
     }

@@ -22,6 +22,9 @@ extern const struct pdl_cmd run_bench, run_calibrate, run_train, run_evaluate,
 
 /* parent.c: ends with whoever started it; the rank as the starter has it */
 void run_watch_parent(void);
+/* From now on a signal asks to save and stop; what it sets. */
+void run_catch_signals(void);
+const volatile int *run_stop_asked(void);
 /* After MPI_Init: ends the process where the launcher is another MPI's. */
 void run_same_mpi(void);
 const char *run_rank(void);     /* NULL: no starter */

@@ -11,14 +11,10 @@
 
 #include <errno.h>
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-/* Set by a signal: save and stop. */
-static volatile int stop_asked;
 
 /* ---- what to train ----------------------------------------------------------- */
 
@@ -116,22 +112,6 @@ static enum pdl_status write_traces(struct session *s, enum pdl_status st,
 }
 
 /* ---- running ----------------------------------------------------------------------- */
-
-static void on_signal(int number)
-{
-    (void)number;
-    stop_asked = 1;
-}
-
-static void catch_signals(void)
-{
-    static const int numbers[] = {SIGINT, SIGTERM, SIGUSR1};
-    /* restarted: a line half written is written to its end */
-    struct sigaction a = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
-
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
-        sigaction(numbers[i], &a, NULL);
-}
 
 static int default_threads(const struct session *s)
 {
@@ -231,7 +211,7 @@ static void fill_job(struct session *s)
         .timings = o->trace || o->timings,
         .traced = traced,
         .measured = measured,
-        .stop = &stop_asked,
+        .stop = run_stop_asked(),
         .tell = train_tell_line,
         .ctx = s};
 }
@@ -276,7 +256,7 @@ static enum pdl_status train(struct session *s, struct pdl_err *err)
     st = train_open_log(s, err);
     if (st != PDL_OK)
         return st;
-    catch_signals();
+    run_catch_signals();
     s->start_s = pdl_clock_s();
     if (s->job.timings && s->rank == 0)
         train_trace_begin(&s->trace, s->plan);
