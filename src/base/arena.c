@@ -115,6 +115,20 @@ static struct block *make_block(pdl_arena *a, size_t size)
     return b;
 }
 
+/* An arena that is used again has one large block, not one of every size that
+ * was expected: those that are too small go. */
+static void free_small_spares(pdl_arena *a, size_t need)
+{
+    for (struct block **at = &a->spare, *b; (b = *at) != NULL;)
+        if (b->size > LAST_BLOCK && b->size < need) {
+            *at = b->next;
+            b->next = NULL;
+            free_blocks(b);
+        } else {
+            at = &b->next;
+        }
+}
+
 /* The system's allocator keeps what is freed as long as it is not much more
  * than the largest block so far; one large block comes back for the next plan,
  * where a dozen that double are given back and cost a fault for every page. */
@@ -124,6 +138,7 @@ void pdl_arena_expect(pdl_arena *a, size_t bytes)
 
     if (bytes > a->left || (b && b->size - b->used >= bytes))
         return;
+    free_small_spares(a, bytes);
     b = make_block(a, bytes);
     if (b) {
         b->next = a->blocks;

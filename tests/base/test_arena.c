@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <setjmp.h>
 #include <cmocka.h>
+#include <malloc.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -145,6 +146,22 @@ static void an_emptied_arena_is_zeroed_and_has_all_its_limit(void **state)
     pdl_arena_destroy(a);
 }
 
+/* Blocks of every size that was once expected would be kept beside each other. */
+static void a_larger_expectation_replaces_the_one_before(void **state)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    size_t before = mallinfo2().hblkhd + mallinfo2().arena, after;
+
+    (void)state;
+    for (size_t mib = 48; mib <= 64; mib++) {
+        pdl_arena_expect(a, mib << 20);
+        pdl_arena_reset(a);
+    }
+    after = mallinfo2().hblkhd + mallinfo2().arena;
+    assert_true(after < before + ((size_t)130 << 20));
+    pdl_arena_destroy(a);
+}
+
 #if defined(__SANITIZE_ADDRESS__)
 static void an_overrun_inside_the_arena_is_found(void **state)
 {
@@ -178,6 +195,7 @@ int main(void)
         cmocka_unit_test(growing_keeps_what_was_there),
         cmocka_unit_test(text_is_copied_and_printed),
         cmocka_unit_test(an_emptied_arena_is_zeroed_and_has_all_its_limit),
+        cmocka_unit_test(a_larger_expectation_replaces_the_one_before),
 #if defined(__SANITIZE_ADDRESS__)
         cmocka_unit_test(an_overrun_inside_the_arena_is_found),
 #endif
