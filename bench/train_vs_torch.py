@@ -15,7 +15,9 @@ channels last on both sides (CHANNELS_LAST=0: not in PyTorch).
 PyTorch's matrix products are only as good as its BLAS, and the variant with a
 thread pool of its own fights OpenMP's: --blas names a folder with libblas.so.3
 of OpenBLAS built for OpenMP (Debian: libopenblas0-openmp). The default is
-where that package puts it, or a copy downloaded to $TMPDIR."""
+where that package puts it, or a copy downloaded to $TMPDIR. Of its kernels
+(OPENBLAS_CORETYPE) those are taken that multiply fastest here: on a processor
+younger than itself it may choose ones that take three times as long."""
 import argparse
 import glob
 import json
@@ -217,6 +219,36 @@ def find_blas():
     return found[0] if found else None
 
 
+def probe():
+    """CPU seconds of the three products of a linear layer."""
+    import time
+    import torch
+    torch.set_num_threads(1)
+    x, w, y = torch.randn(1024, 512), torch.randn(2048, 512), torch.randn(1024, 2048)
+    best = float("inf")
+    for _ in range(6):
+        start = time.process_time()
+        x @ w.t(), y @ w, y.t() @ x
+        best = min(best, time.process_time() - start)
+    print(best)
+
+
+def choose_core(blas):
+    """OpenBLAS's fastest kernels; "": what it chooses itself."""
+    if os.environ.get("OPENBLAS_CORETYPE"):
+        return os.environ["OPENBLAS_CORETYPE"]
+    times = {}
+    for core in ("", "Haswell", "SkylakeX", "Cooperlake", "Zen"):
+        env = environment(blas)
+        if core:
+            env["OPENBLAS_CORETYPE"] = core
+        p = subprocess.run([sys.executable, os.path.abspath(__file__), "--probe"], env=env,
+                           capture_output=True, text=True)
+        if p.returncode == 0:
+            times[core] = float(p.stdout)
+    return min(times, key=times.get, default="")
+
+
 def compare(run, case, rounds, steps, blas):
     p = subprocess.Popen([sys.executable, os.path.abspath(__file__), "--worker", case],
                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment(blas))
@@ -244,6 +276,8 @@ def compare(run, case, rounds, steps, blas):
 def main():
     if len(sys.argv) > 2 and sys.argv[1] == "--worker":
         return worker(sys.argv[2])
+    if sys.argv[1:] == ["--probe"]:
+        return probe()
     o = argparse.ArgumentParser()
     o.add_argument("--rounds", type=int, default=2)
     o.add_argument("--steps", type=int)
@@ -252,7 +286,11 @@ def main():
     o.add_argument("cases", nargs="*")
     a = o.parse_args()
     blas = a.blas or find_blas()
-    print(f"PyTorch's BLAS: {blas or 'the system default (no OpenBLAS for OpenMP found)'}")
+    core = choose_core(blas)
+    if core:
+        os.environ["OPENBLAS_CORETYPE"] = core
+    print(f"PyTorch's BLAS: {blas or 'the system default (no OpenBLAS for OpenMP found)'}, "
+          f"kernels: {core or 'its own choice'}")
     for case in a.cases or CASES:
         compare(a.run, case, a.rounds, a.steps or STEPS.get(of(case)[0], 3), blas)
 

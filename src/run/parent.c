@@ -4,17 +4,20 @@
  * leaves nobody who could tell the ranks to stop. A thread waits for the
  * parent's end (a pidfd, Linux 5.3; PR_SET_PDEATHSIG would fire at the end of
  * a mere thread of mpirun) and ends the process. One that a shell started may
- * outlive that, as any program may. */
+ * outlive that, as any program may. The same thread waits for paradl to close
+ * the pipe by which it asks for a stop without mpirun (cli/.../supervise.c). */
 #include "run_priv.h"
 
+#include <fcntl.h>
+#include <limits.h>
 #include <mpi.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 static const char *const ranks[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK",
@@ -82,22 +85,45 @@ const volatile int *run_stop_asked(void)
 
 /* ---- the parent --------------------------------------------------------- */
 
+/* The pipe of paradl; -1: there is none on this machine. */
+static int open_asked(char *stop, size_t size)
+{
+    const char *path = getenv("PARADL_ASKED");
+
+    if (!path || snprintf(stop, size, "%s.stop", path) >= (int)size)
+        return -1;
+    return open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+}
+
+static int pidfd_of(pid_t pid)
+{
+#ifdef SYS_pidfd_open
+    return (int)syscall(SYS_pidfd_open, pid, 0);
+#else
+    (void)pid;
+    return -1;
+#endif
+}
+
 static void *watch(void *arg)
 {
+    enum { LOOK_MS = 250 }; /* where the parent's end wakes nobody */
     pid_t parent = *(pid_t *)arg;
-    struct pollfd p = {.events = POLLIN};
+    char stop[PATH_MAX] = "";
+    struct pollfd p[2] = {{.fd = pidfd_of(parent), .events = POLLIN},
+                          {.fd = open_asked(stop, sizeof stop)}};
 
     free(arg);
-#ifdef SYS_pidfd_open
-    p.fd = (int)syscall(SYS_pidfd_open, parent, 0);
-#else
-    p.fd = -1;
-#endif
+    if (p[1].fd >= 0 && access(stop, F_OK) == 0)
+        stop_asked = 1; /* before this rank was there */
     while (getppid() == parent) {
-        if (p.fd >= 0)
-            (void)poll(&p, 1, -1);
-        else
-            nanosleep(&(struct timespec){0, 250000000}, NULL);
+        (void)poll(p, 2, p[0].fd >= 0 ? -1 : LOOK_MS);
+        if (!(p[1].revents & (POLLHUP | POLLERR)))
+            continue;
+        if (access(stop, F_OK) != 0)
+            break; /* paradl is gone */
+        stop_asked = 1;
+        p[1] = (struct pollfd){.fd = -1};
     }
     kill(getpid(), SIGKILL);
     return NULL;

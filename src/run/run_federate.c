@@ -299,12 +299,12 @@ static int run(const struct pdl_args *args)
     pdl_io_close(s.io);
     pdl_arena_destroy(s.arena);
     rc = rc == EXIT_OK && s.summary.stopped ? EXIT_INTR : rc;
-    if (s.threads)
-        return rc;
-    if (run_may_restart(st))
-        MPI_Abort(MPI_COMM_WORLD, rc);
-    MPI_Comm_free(&s.end);
-    MPI_Finalize();
+    if (!s.threads) {
+        if (run_may_restart(st))
+            MPI_Abort(MPI_COMM_WORLD, rc);
+        MPI_Comm_free(&s.end);
+        MPI_Finalize();
+    }
     return (s.rank != 0 && getenv("PARADL_RC")) ||
                    (s.rank == 0 && run_leave_code(rc))
                ? 0

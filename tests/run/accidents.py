@@ -40,7 +40,7 @@ def fail(text):
 class Run:
     """paradl train with a folder of its own name, output to files."""
 
-    def __init__(self, name, args, limit=None, stdout=None):
+    def __init__(self, name, args, limit=None, stdout=None, command=None):
         self.out = os.path.join(work, name + ".out")
         self.err = os.path.join(work, name + ".err")
         self.stdout = stdout
@@ -49,7 +49,7 @@ class Run:
             if limit:
                 resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
         self.p = subprocess.Popen(
-            [paradl, "train"] + BASE + args, stdin=subprocess.DEVNULL,
+            [paradl] + (command or ["train"] + BASE) + args, stdin=subprocess.DEVNULL,
             stdout=stdout or open(self.out, "wb"), stderr=open(self.err, "wb"),
             preexec_fn=apply, start_new_session=True)
 
@@ -420,6 +420,7 @@ def slow_reader():
         r.stdout.close()
         if not wait_for(lambda: waiting(end) > room - 8192):
             fail("slow reader: the pipe is never full")
+        told = time.monotonic()
         os.kill(r.p.pid, signal.SIGTERM)
         text = b""
         while True:
@@ -430,6 +431,10 @@ def slow_reader():
             time.sleep(0.001)
         os.close(end)
         rc = r.end()
+        told = time.monotonic() - told
+        print("slow reader, %s: stopped after %.1f s" % (strategy, told))
+        if told > 30:
+            fail("slow reader: it takes too long to stop")
         rows = []
         for line in text.splitlines():
             try:
@@ -441,6 +446,77 @@ def slow_reader():
             fail("slow reader, %s: exit code %d: %s" % (strategy, rc, r.said()))
         elif steps != list(range(1, rows[-1]["steps"] + 1)):
             fail("slow reader, %s: lines are missing" % strategy)
+
+
+# ---- asked to stop -----------------------------------------------------------------
+
+def launched(r):
+    """The processes of mpirun of a run, once there are ranks."""
+    wait_for(lambda: len([n for n in processes(work).values()
+                          if n == "paradl-run"]) == 2)
+    return [p for p, n in processes(work).items() if n.startswith("mpirun")]
+
+
+def asked():
+    """Ranks save and stop without mpirun; or by it where nothing else is."""
+    folder = os.path.join(work, "asked")
+    args = ["--strategy", "data=2", "--steps", "1000000", "--every", "1000000",
+            "--checkpoint", folder, "--log-every", "1000000"]
+    r = Run("asked", args)
+    mpirun = launched(r)
+    wait_for(lambda: os.path.exists(folder))
+    signal_all(mpirun, signal.SIGSTOP)
+    os.kill(r.p.pid, signal.SIGTERM)
+    if not wait_for(lambda: newest(folder)):
+        fail("asked: ranks do not hear of it without mpirun")
+    signal_all(mpirun, signal.SIGCONT)
+    if r.end() != 130:
+        fail("asked: exit code %d: %s" % (r.p.poll(), r.said()))
+    shutil.rmtree(folder)
+    # a launcher that hands on nothing but signals
+    path = os.path.join(work, "bin")
+    os.mkdir(path)
+    with open(os.path.join(path, "srun"), "w") as f:
+        f.write("#!/bin/sh\nexec env -u PARADL_ASKED -u SLURM_JOB_ID "
+                "mpirun.openmpi \"$@\"\n")
+    os.chmod(f.name, 0o755)
+    was = os.environ["PATH"]
+    os.environ.update(PATH=path + ":" + was, SLURM_JOB_ID="1",
+                      OMPI_MCA_rmaps_base_oversubscribe="1",
+                      OMPI_ALLOW_RUN_AS_ROOT="1",
+                      OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+    r = Run("slurm", args)
+    os.environ["PATH"] = was
+    del os.environ["SLURM_JOB_ID"]
+    launched(r)
+    wait_for(lambda: os.path.exists(folder))
+    os.kill(r.p.pid, signal.SIGTERM)
+    if r.end() != 130 or not newest(folder):
+        fail("asked by srun: exit code %d: %s" % (r.p.poll(), r.said()))
+
+
+def federation():
+    """What is said of train holds for federate: lost ranks, SIGTERM, ends."""
+    folder = os.path.join(work, "fed")
+    args = ["--clients", "4", "--rounds", "100000", "--checkpoint", folder,
+            "--every", "1", "--no-test", "--json"]
+    for how in (["-n", "2"], ["--virtual", "--report",
+                              os.path.join(work, "page.html")]):
+        shutil.rmtree(folder, ignore_errors=True)
+        r = Run("fed", args + how, command=["federate", BASE[0], "--data",
+                                            "digits"])
+        wait_for(lambda: newest(folder) >= 2)
+        if how[0] == "-n":
+            kill_all([p for p, n in processes(folder).items()
+                      if n == "paradl-run"][:1])
+            wait_for(lambda: "starting again" in r.said())
+            there = newest(folder)
+            wait_for(lambda: newest(folder) > there + 2)
+        os.kill(r.p.pid, signal.SIGTERM)
+        rc = r.end()
+        if rc != 130 or ("starting again" in r.said()) != (how[0] == "-n"):
+            fail("federate %s: exit code %d: %s" % (how, rc, r.said()))
+        nobody_left(folder, "federate")
 
 
 # ---- the checkers see what is wrong -----------------------------------------------
@@ -465,7 +541,7 @@ def checkers():
 
 
 CASES = [checkers, two_runs, links, too_large, shrinking,
-         slow_reader, many_kills]
+         slow_reader, asked, federation, many_kills]
 
 os.environ["OMPI_MCA_btl_vader_single_copy_mechanism"] = "none"
 try:

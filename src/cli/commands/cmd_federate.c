@@ -2,14 +2,11 @@
  *
  * paradl federate: checks the command line and becomes paradl-run, which has
  * the runtime: as one process whose threads train clients, or as MPI ranks. */
-#include "cli/questions/handover.h"
+#include "cli/questions/supervise.h"
 
 #include "options/federate_options.h" /* of src/run */
 
-#include <stdio.h>
-#include <stdlib.h>
-
-enum { MAX_RANKS = 100000 };
+enum { MAX_RANKS = 100000, RESTARTS = 3 };
 
 static enum pdl_status check(const struct pdl_args *args, struct pdl_err *err)
 {
@@ -43,58 +40,7 @@ static enum pdl_status check(const struct pdl_args *args, struct pdl_err *err)
     return PDL_OK;
 }
 
-/* ---- looking after the ranks ------------------------------------------- */
-
-/* What an orderly end left in the file; -1: there was none. */
-static int read_code(pdl_arena *a, const char *path)
-{
-    struct pdl_bytes in;
-    int64_t rc = -1;
-
-    if (pdl_file_read(a, path, 64, &in, NULL) != PDL_OK || in.len < 2)
-        return -1;
-    return pdl_int_parse(pdl_arena_printf(a, "%.*s", (int)in.len - 1, in.data),
-                         0, 255, &rc, NULL) == PDL_OK
-               ? (int)rc
-               : -1;
-}
-
-/* MPI ranks: one that is lost takes the others along, and they begin again
- * from the last checkpoint, where there is one. */
-static int run_ranks(const struct pdl_args *args, pdl_arena *a,
-                     const struct cli_handover *h)
-{
-    enum { TIMES = 3 };
-    struct federate_options *o = args->opts;
-    const char *code = cli_handover_file(h, a, "code");
-    struct pdl_err err = {"", ""};
-    int left = o->checkpoint ? TIMES : 0, rc = -1;
-
-    if (!code)
-        return EXIT_BUG;
-    setenv("PARADL_RC", code, 1);
-    for (;;) {
-        int ended = cli_launch_wait(&cli_federate, args, o->ranks);
-
-        rc = read_code(a, code);
-        if (rc < 0 && ended != EXIT_ENV && ended > EXIT_NO && ended <= EXIT_BUG)
-            rc = ended; /* refused before there were ranks */
-        if (rc >= 0 || ended == EXIT_INTR || left-- == 0)
-            break;
-        fprintf(stderr,
-                "paradl: a rank was lost; starting again from the last "
-                "checkpoint in %s\n",
-                o->checkpoint);
-        o->resume = true;
-    }
-    if (rc >= 0)
-        return rc;
-    pdl_fail(&err, PDL_ENOENV, "a rank was lost");
-    pdl_hint(&err, "%s",
-             o->checkpoint ? "'--resume' goes on from the last checkpoint"
-                           : "with --checkpoint DIR it would be started again");
-    return cli_fail(PDL_ENOENV, &err);
-}
+/* ---- running --------------------------------------------------------- */
 
 /* The page is made of the result that paradl-run leaves in a file. */
 static int make_page(pdl_arena *a, const char *result, const char *page)
@@ -132,8 +78,13 @@ static int run_and_wait(const struct pdl_args *args, bool alone)
     if (page && !o->result)
         o->result = cli_handover_file(&h, a, "result.json");
     o->report = NULL;
-    rc = alone ? cli_launch_wait(&cli_federate, args, 0)
-               : run_ranks(args, a, &h);
+    rc = cli_supervise(&(struct cli_supervised){.cmd = &cli_federate,
+                                                .args = args,
+                                                .ranks = alone ? 0 : o->ranks,
+                                                .checkpoint = o->checkpoint,
+                                                .resume = &o->resume,
+                                                .restarts = RESTARTS},
+                       &h);
     if (rc == EXIT_OK && page)
         rc = o->result ? make_page(a, o->result, page) : EXIT_BUG;
     cli_handover_close(&h);

@@ -2,25 +2,17 @@
  *
  * paradl train: checks the command line, lowers and checks the plan and writes
  * it once; starts paradl-run, which reads it, on as many ranks as the plan has,
- * and looks after it. A rank that dies takes
- * the job with it (no MPI of today survives that everywhere), so the answer
- * is to start again from the last checkpoint. SIGINT and SIGTERM become
- * SIGUSR1, which mpirun hands on to the ranks: they save and stop. */
-#include "cli/questions/handover.h"
+ * and looks after it (supervise.c). */
+#include "cli/questions/supervise.h"
 
 #include "options/evaluate_options.h" /* of src/run */
 
-#include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
-enum { MAX_RANKS = 100000 };
+enum { MAX_RANKS = 100000, RESTARTS = 3 };
 
 /* ---- the plan ---------------------------------------------------------- */
 
@@ -241,139 +233,7 @@ static enum pdl_status check_files(const struct train_options *o,
     return st;
 }
 
-/* ---- looking after the ranks ------------------------------------------- */
-
-/* The child and how often a signal has asked to stop; handlers need them. */
-static volatile pid_t child;
-static volatile sig_atomic_t asked;
-
-/* Ranks that are told a second time do not mind. */
-enum { REMIND_S = 5 };
-
-/* The first time politely; the second time now. */
-static void hand_on(int number)
-{
-    (void)number;
-    asked++;
-    if (child > 0)
-        kill(asked == 1 ? child : -child, asked == 1 ? SIGUSR1 : SIGKILL);
-    alarm(REMIND_S);
-}
-
-/* On a busy machine mpirun was seen to say that it hands a signal on while the
- * ranks went on to their last step: they are told until they end. */
-static void remind(int number)
-{
-    (void)number;
-    if (child > 0 && asked == 1)
-        kill(child, SIGUSR1);
-    alarm(REMIND_S);
-}
-
-static void catch_signals(void)
-{
-    struct sigaction a = {.sa_handler = hand_on, .sa_flags = SA_RESTART};
-
-    sigaction(SIGINT, &a, NULL);
-    sigaction(SIGTERM, &a, NULL);
-    a.sa_handler = remind;
-    sigaction(SIGALRM, &a, NULL);
-}
-
-/* What an orderly end left in the file; -1: there was none. */
-static int read_code(const char *path)
-{
-    FILE *f = fopen(path, "r");
-    char text[16] = "";
-    int64_t rc;
-
-    if (!f)
-        return -1;
-    if (!fgets(text, sizeof text, f))
-        text[0] = '\0';
-    fclose(f);
-    text[strcspn(text, "\n")] = '\0';
-    return pdl_int_parse(text, 0, 255, &rc, NULL) == PDL_OK ? (int)rc : -1;
-}
-
-/* Ended by our own signal: it came before the ranks listened. */
-static bool was_told(int status)
-{
-    return WIFSIGNALED(status) ||
-           (WIFEXITED(status) && WEXITSTATUS(status) == 128 + SIGUSR1);
-}
-
-/* A process group of its own: a ^C at the terminal reaches only us. */
-static int run_once(const struct pdl_cmd *cmd, const struct pdl_args *args,
-                    int64_t ranks, char *path)
-{
-    pid_t pid;
-    int status = 0;
-
-    setenv("PARADL_RC", path, 1);
-    pid = cli_fork(ranks);
-    if (pid == 0) {
-        setpgid(0, 0);
-        signal(SIGINT, SIG_DFL);
-        signal(SIGTERM, SIG_DFL);
-        signal(SIGALRM, SIG_DFL);
-        _exit(cli_launch(cmd, args, ranks));
-    }
-    if (pid < 0)
-        return EXIT_ENV;
-    child = pid;
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-        ;
-    child = 0;
-    alarm(0);
-    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGPIPE)
-        return EXIT_ENV; /* nobody reads the result any more */
-    if (asked && read_code(path) < 0 && was_told(status))
-        return EXIT_INTR; /* before there was anything to save */
-    if (WIFEXITED(status) && WEXITSTATUS(status) != 0 && read_code(path) < 0 &&
-        WEXITSTATUS(status) <= EXIT_BUG && WEXITSTATUS(status) != EXIT_NO)
-        return WEXITSTATUS(status) == EXIT_ENV ? -1 : WEXITSTATUS(status);
-    return read_code(path);
-}
-
-static int supervise(const struct pdl_cmd *cmd, const struct pdl_args *args,
-                     int64_t ranks, char *code)
-{
-    struct train_options *o = args->opts;
-    int64_t left = !o->checkpoint || cmd != &cli_train ? 0
-                   : o->restarts > 0                   ? o->restarts
-                                                       : 3;
-    struct pdl_err err;
-    char job[32];
-    int rc;
-
-    catch_signals();
-    snprintf(job, sizeof job, "%08lx%08lx",
-             (unsigned long)time(NULL) & 0xffffffff,
-             (unsigned long)getpid() & 0xffffffff);
-    setenv("PARADL_JOB", job, 1);
-    unsetenv("PARADL_AGAIN");
-    for (;;) {
-        rc = run_once(cmd, args, ranks, code);
-        if (rc >= 0 || asked || left-- == 0)
-            break;
-        fprintf(stderr,
-                "paradl: a rank was lost; starting again from the last "
-                "checkpoint in %s\n",
-                o->checkpoint);
-        setenv("PARADL_AGAIN", o->resume ? "resume" : "fresh", 0);
-        o->resume = true;
-    }
-    if (rc >= 0)
-        return rc;
-    pdl_fail(&err, PDL_ENOENV, "a rank was lost");
-    if (cmd == &cli_train)
-        pdl_hint(&err, "%s",
-                 o->checkpoint
-                     ? "'--resume' goes on from the last checkpoint"
-                     : "with --checkpoint DIR it would be started again");
-    return cli_fail(PDL_ENOENV, &err);
-}
+/* ---- running --------------------------------------------------------- */
 
 /* The ranks get the plan that is written here, and its hash. */
 static int hand_over(const struct pdl_cmd *cmd, struct pdl_args args,
@@ -382,13 +242,11 @@ static int hand_over(const struct pdl_cmd *cmd, struct pdl_args args,
     struct train_options *o = args.opts;
     pdl_arena *a = pdl_arena_create(1 << 16);
     const char *plan = a ? cli_handover_file(h, a, "train.plan") : NULL;
-    char *code = a ? pdl_arena_printf(a, "%s/code", h->folder) : NULL;
     struct pdl_err err = {"", ""};
     char hash[17];
     int64_t ranks = 1;
-    enum pdl_status st = plan && code
-                             ? write_plan(&args, plan, hash, &ranks, &err)
-                             : pdl_fail(&err, PDL_ENOMEM, "out of memory");
+    enum pdl_status st = plan ? write_plan(&args, plan, hash, &ranks, &err)
+                              : pdl_fail(&err, PDL_ENOMEM, "out of memory");
     int rc;
 
     if (st == PDL_OK) {
@@ -397,7 +255,15 @@ static int hand_over(const struct pdl_cmd *cmd, struct pdl_args args,
         o->plan_hash = hash;
         o->progress = o->progress || (cli_progress() && !args.json);
         o->virtual_ranks = o->virtual_ranks || ranks == 1;
-        rc = supervise(cmd, &args, o->virtual_ranks ? 0 : ranks, code);
+        rc = cli_supervise(
+            &(struct cli_supervised){
+                .cmd = cmd,
+                .args = &args,
+                .ranks = o->virtual_ranks ? 0 : ranks,
+                .checkpoint = o->checkpoint,
+                .resume = cmd == &cli_train ? &o->resume : NULL,
+                .restarts = o->restarts > 0 ? o->restarts : RESTARTS},
+            h);
     } else {
         rc = cli_fail(st, &err);
     }
