@@ -124,6 +124,78 @@ enum pdl_status pdl_loader_next(pdl_loader *l, struct pdl_batch *out,
 double pdl_loader_waited_s(const pdl_loader *l);
 void pdl_loader_destroy(pdl_loader *l); /* NULL is allowed */
 
+/* ---- stores: samples on a local disk ----------------------------------- */
+
+/* One mapped file of samples (a rank's share), each with a checksum. Slots are
+ * of one size; the room is taken when the file is made. It may be read while
+ * samples come and go. */
+typedef struct pdl_store pdl_store;
+
+struct pdl_store_info {
+    int64_t samples, classes; /* of the data set's split */
+    int64_t capacity, count;  /* samples that fit, and that are there */
+    int64_t record_bytes, file_bytes;
+    struct pdl_field input;
+    int version;
+    const char *split, *format, *elem; /* elem: how inputs are stored */
+    int64_t healed;  /* samples written over since it was opened */
+    int64_t dropped; /* lines of the index that said what cannot be */
+};
+
+/* For the samples of a split of `source`: made where there is none, grown to
+ * `capacity`; refused when another job has it, when it is damaged or of another
+ * data set. source NULL: to look at what is there. */
+enum pdl_status pdl_store_open(const char *path, const pdl_io *source,
+                               int split, int64_t capacity, pdl_store **out,
+                               struct pdl_err *err);
+void pdl_store_close(pdl_store *s); /* NULL is allowed */
+void pdl_store_describe(const pdl_store *s, struct pdl_store_info *out);
+/* Larger, or as small as what is there; nobody may be reading. */
+enum pdl_status pdl_store_resize(pdl_store *s, int64_t capacity,
+                                 struct pdl_err *err);
+enum pdl_status pdl_store_sync(pdl_store *s, struct pdl_err *err);
+int64_t pdl_store_count(const pdl_store *s);
+bool pdl_store_has(pdl_store *s, int64_t sample);
+/* The sample in a slot, 0 .. capacity-1; -1: none. */
+int64_t pdl_store_at(const pdl_store *s, int64_t slot);
+/* A sample's bytes, record_bytes of them; PDL_EPARSE when they are damaged. */
+enum pdl_status pdl_store_get(pdl_store *s, int64_t sample, void *record,
+                              struct pdl_err *err);
+enum pdl_status pdl_store_put(pdl_store *s, int64_t sample, const void *record,
+                              struct pdl_err *err);
+void pdl_store_drop(pdl_store *s, int64_t sample); /* also if not there */
+/* Against the checksum, whether or not that was done before. */
+enum pdl_status pdl_store_check(pdl_store *s, int64_t sample,
+                                struct pdl_err *err);
+uint64_t pdl_store_sum(const pdl_store *s, int64_t sample, const void *record);
+/* A part of a sample, as pdl_io_input and pdl_io_target give it. */
+enum pdl_status pdl_store_part(pdl_store *s, int64_t sample, bool target,
+                               const struct pdl_box *box, void *dst,
+                               struct pdl_err *err);
+/* From the source to a record. */
+enum pdl_status pdl_store_encode(const pdl_store *s, const pdl_io *io,
+                                 int split, int64_t sample, void *record,
+                                 struct pdl_err *err);
+
+/* Reads the split from the store, and everything else from the source. A
+ * sample that is damaged is taken from the source and put again. Both must
+ * outlive it. */
+enum pdl_status pdl_io_over_store(const pdl_io *source, pdl_store *store,
+                                  int split, pdl_io **out, struct pdl_err *err);
+
+/* Puts samples of the source into the store, by several threads; those that are
+ * there, and good, stay. */
+struct pdl_store_fill {
+    const pdl_io *source;
+    int split, threads;     /* 0: one */
+    const int64_t *samples; /* n of them */
+    int64_t n;
+    int64_t put;                /* out: how many were written */
+    const volatile int *cancel; /* becomes not 0: PDL_EINTR; may be NULL */
+};
+enum pdl_status pdl_store_fill(pdl_store *s, struct pdl_store_fill *f,
+                               struct pdl_err *err);
+
 /* ---- checkpoints ------------------------------------------------------ */
 
 /* A part of a named tensor, contiguous and row-major in its box. */

@@ -77,6 +77,7 @@ struct pdl_io {
     int nsegments;
     void *state; /* of the other formats */
     bool finite; /* its numbers are stored as integers: none is NaN */
+    bool pixels; /* inputs are bytes / 255 */
     struct io_loaded {
         const char *path;
         struct pdl_bytes bytes;

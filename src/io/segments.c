@@ -111,7 +111,9 @@ enum pdl_status io_segments_describe(pdl_io *io, struct pdl_err *err)
     io->d.input = field_of(&first->input, false);
     io->d.target = field_of(&first->target, labels);
     io->ops = &io_segment_ops;
-    io->finite = true;
+    io->finite = io->pixels = true;
+    for (int i = 0; i < io->nsegments; i++)
+        io->pixels &= io->segment[i].input.elem == io_elem_find("u8");
     for (int i = 0; i < io->nsegments; i++)
         io->finite &= io->segment[i].input.elem->integer &&
                       io->segment[i].target.elem->integer;

@@ -18,6 +18,9 @@ static const struct pdl_cmd *const commands[] = {
     &run_evaluate,
     &run_diff,
     &run_federate,
+    &run_data_show,
+    &run_data_stage,
+    &run_data_check,
 };
 // clang-format on
 enum { NCOMMANDS = sizeof commands / sizeof commands[0] };

@@ -18,7 +18,7 @@ enum {
 };
 
 extern const struct pdl_cmd run_bench, run_calibrate, run_train, run_evaluate,
-    run_diff, run_federate;
+    run_diff, run_federate, run_data_show, run_data_stage, run_data_check;
 
 /* parent.c: ends with whoever started it; the rank as the starter has it */
 void run_watch_parent(void);

@@ -14,7 +14,7 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.join(HERE, "..", "..")
 FOLDER = os.path.join(ROOT, "doc", "formats", "json")
-RANKS = ("train", "evaluate", "diff-run", "bench")
+RANKS = ("train", "evaluate", "diff-run", "bench", "data")
 UNITS = (("_bytes_per_s", "bytes a second"), ("_per_s", "a second"),
          ("_bytes", "bytes"), ("_s", "seconds"), ("_j", "joules"),
          ("_w", "watts"))
