@@ -153,12 +153,25 @@ struct load {
     double weights;
 };
 
+/* Its own or, where they were sharded, gathered. */
+static bool is_weight_of(const struct oracle *o, const struct pdl_node *n,
+                         int tensor)
+{
+    int of = o->p->tensors[tensor].model_tensor;
+
+    for (int i = 0; i < n->nweights; i++)
+        if (n->weights[i] == of)
+            return true;
+    return false;
+}
+
 static bool load_of(const struct oracle *o, int op, int64_t rank,
                     struct load *out)
 {
     const struct pdl_plan_op *x = &o->p->ops[op];
     const struct pdl_plan_op *f = &o->p->ops[o->p->forward_op[x->node]];
-    const struct pdl_attr *a = &o->p->model->nodes[x->node].attr;
+    const struct pdl_node *n = &o->p->model->nodes[x->node];
+    const struct pdl_attr *a = &n->attr;
     double all = 0, each;
     struct pdl_work w;
 
@@ -168,7 +181,7 @@ static bool load_of(const struct oracle *o, int op, int64_t rank,
     out->wide = (double)a->ffn;
     each = out->hidden * out->wide * (a->gated ? 3 : 2);
     for (int k = 0; k < f->nin; k++)
-        if (o->p->tensors[f->in[k]].kind == PDL_PLAN_WEIGHT)
+        if (is_weight_of(o, n, f->in[k]))
             all += (double)pdl_plan_elements(o->p, f->in[k], rank);
     if (!(each > 0) || !(all > 0))
         return false;
