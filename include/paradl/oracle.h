@@ -58,13 +58,22 @@ const struct pdl_habit *pdl_framework_ability(const struct pdl_framework *f,
 /* What it can run. Sets are of 1 << enum; axes have one bit more for a
  * sequence that tensor ranks share. */
 enum { PDL_AXIS_SEQUENCE = PDL_NAXES, PDL_MAX_PRODUCTS = 16 };
+/* How ranks may lie: as any strategy has its axes; pipe, data, expert, context,
+ * tensor; or these and data before pipe. */
+enum pdl_rank_orders {
+    PDL_ORDERS_ANY,
+    PDL_ORDERS_FIXED,
+    PDL_ORDERS_DATA_FIRST
+};
 struct pdl_abilities {
     bool known; /* the file says so: else nothing is refused */
     uint32_t axes[PDL_MAX_PRODUCTS]; /* which go together; others do not */
     int naxes;
-    uint32_t zero[4]; /* by stage, 1 to 3: the axes beside it; 0: not at all */
+    uint32_t zero[4]; /* by stage: the axes beside it; 0: not at all */
     uint32_t schedules, contexts, recompute, precisions, optimizers;
     bool zero_group, by_layer, offload_optimizer, offload_activations;
+    bool overlaps; /* always: overlap=off is not to be had */
+    enum pdl_rank_orders orders;
     const char *exporter; /* that writes its launch file; NULL: for projection
                              only */
     const char *source;
@@ -74,6 +83,10 @@ const struct pdl_abilities *pdl_framework_runs(const struct pdl_framework *f);
 enum pdl_status pdl_framework_can(const struct pdl_framework *f,
                                   const struct pdl_strategy *s,
                                   struct pdl_err *err);
+/* The same, and can its launch file say it? Searches find only such plans. */
+enum pdl_status pdl_framework_plans(const struct pdl_framework *f,
+                                    const struct pdl_strategy *s,
+                                    struct pdl_err *err);
 
 struct pdl_oracle_options {
     enum pdl_parameters parameters;

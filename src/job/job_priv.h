@@ -37,7 +37,6 @@
     X(ALLOW_EMPTY, "allow-empty", FLAG, PLAN, "yes|no", "admit empty parts") \
     X(GOAL, "goal", TEXT, SEARCH, "time|memory|energy|cost|pareto", "what is best") \
     X(AXES, "axes", TEXT, SEARCH, NULL, "search these axes only: data,pipe") \
-    X(MOST_ZERO, "most-zero", COUNT, SEARCH, NULL, "stages of ZeRO at most") \
     X(TOP, "top", COUNT, SEARCH, NULL, "strategies to keep of a large space") \
     X(THREADS, "threads", COUNT, SEARCH, NULL, "of a search; not set: all cores") \
     X(BASIC, "basic", FLAG, SEARCH, "yes|no", "what most planners have") \

@@ -1,63 +1,13 @@
 /* A better machine is never slower: for a fixed plan, more bandwidth of links,
  * adapters or memory, less latency and more memory do not lengthen the step,
  * whatever the framework; and a step is no shorter than what a PE computes. */
+#include "oracle/better.h"
 #include "oracle/plans.h"
 
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-
-static void more_links(struct pdl_system *s)
-{
-    struct pdl_node_links *l = &s->node.links;
-
-    l->bytes_per_s *= 2;
-    l->pair_bytes_per_s *= 2;
-    l->link_bytes_per_s *= 2;
-    l->measured_bytes_per_s *= 2;
-    l->reduce_bytes_per_s *= 2;
-}
-
-static void more_adapters(struct pdl_system *s)
-{
-    s->node.nics.bytes_per_s *= 2;
-    s->node.nics.measured_bytes_per_s *= 2;
-}
-
-static void less_latency(struct pdl_system *s)
-{
-    s->node.links.latency_s /= 2;
-    s->node.nics.latency_s /= 2;
-    s->network.layer_step_s /= 2;
-}
-
-static void quicker_memory(struct pdl_system *s)
-{
-    s->pe.memory_bytes_per_s *= 2;
-}
-
-static void quicker_products(struct pdl_system *s)
-{
-    for (int p = 0; p < PDL_NPRECISIONS; p++) {
-        s->pe.peak_flop_per_s[p] *= 2;
-        s->pe.matmul_flop_per_s[p] *= 2;
-    }
-}
-
-static void more_memory(struct pdl_system *s)
-{
-    s->pe.memory_bytes *= 2;
-}
-
-static const struct {
-    const char *name;
-    void (*make)(struct pdl_system *s);
-} better[] = {
-    {"links", more_links},          {"adapters", more_adapters},
-    {"latency", less_latency},      {"memory bandwidth", quicker_memory},
-    {"products", quicker_products}, {"memory", more_memory},
-};
 
 static const char *const frameworks[] = {NULL, "megatron", "nanotron",
                                          "torchtitan", "pytorch"};
@@ -123,8 +73,8 @@ static void a_better_machine_is_never_slower(void **st)
             if (!(x.step_s >= .999 * x.compute_s))
                 fail_msg("%s: %g s, of it %g computing", plans[i].strategy,
                          x.step_s, x.compute_s);
-            for (size_t k = 0; k < sizeof better / sizeof better[0]; k++) {
-                struct pdl_projection y = price(a, p, frameworks[f], (int)k);
+            for (int k = 0; k < NBETTER; k++) {
+                struct pdl_projection y = price(a, p, frameworks[f], k);
 
                 if (y.step_s > x.step_s * (1 + ANOMALY))
                     fail_msg("%s, %s: %g s, with better %s %g s",

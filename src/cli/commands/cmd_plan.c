@@ -68,7 +68,6 @@ struct search {
     struct pdl_layers_result layers; /* --per-layer */
     struct pdl_progress progress;
     struct cli_for whose;
-    int64_t not_run;   /* found, but the framework does not run it */
     pdl_answer *asked; /* who asks; NULL: the program's user */
 };
 
@@ -122,24 +121,15 @@ static int64_t most_shown(const struct options *o)
     return o->top > usual ? o->top : usual;
 }
 
-/* Of what a framework does not run the search knows the stages of ZeRO only:
- * more is kept, and then sorted out. */
-enum { SPARE = 10 };
-
 static enum pdl_status run(struct search *s, bool progress, struct pdl_err *err)
 {
     pdl_job *j = s->j->job;
-    const struct pdl_framework *f = s->j->oracle.framework;
-    const char *axes =
-        s->o->strategies ? s->o->strategies : cli_export_axes(s->o->export);
-    enum pdl_status st = pdl_job_set(j, "axes", axes, err);
+    enum pdl_status st = pdl_job_set(j, "axes", s->o->strategies, err);
 
     if (st == PDL_OK)
         st = pdl_job_set(j, "goal", s->o->goal, err);
     if (st == PDL_OK)
-        st = cli_set_count(j, "top", most_shown(s->o) * (f ? SPARE : 1), err);
-    if (st == PDL_OK && f)
-        st = cli_set_count(j, "most-zero", cli_framework_most_zero(f), err);
+        st = cli_set_count(j, "top", most_shown(s->o), err);
     if (st != PDL_OK)
         return st;
     pdl_job_on_progress(j, go_on, s);
@@ -151,14 +141,6 @@ static enum pdl_status run(struct search *s, bool progress, struct pdl_err *err)
     pdl_progress_end(&s->progress);
     if (!s->asked)
         signal(SIGINT, SIG_DFL);
-    if (st == PDL_OK && f && !s->o->per_layer) {
-        int n = cli_framework_keep(s->arena, f, s->r.list, (int)s->r.n);
-
-        s->not_run = s->r.n - n;
-        s->r.n = n;
-        if (n == 0) /* what was found is no answer */
-            s->r.feasible = 0;
-    }
     return st;
 }
 
@@ -208,7 +190,6 @@ static void print_json(struct search *s, const struct extent *e,
     pdl_json_kint(&w, "batch", s->o->q.batch);
     pdl_json_kstr(&w, "framework", s->whose.name);
     pdl_json_kstr(&w, "framework_why", s->whose.why);
-    pdl_json_kint(&w, "not_run", s->not_run);
     pdl_json_kint(&w, "evaluated", s->r.evaluated);
     pdl_json_kint(&w, "pruned", s->r.pruned);
     pdl_json_kint(&w, "feasible_count", s->r.feasible);
@@ -236,7 +217,11 @@ static void print_json(struct search *s, const struct extent *e,
 /* `hint`: --space was not given, which says more. */
 static void print_counts(const struct pdl_search_result *r, bool hint)
 {
-    if (r->naxes > 0)
+    if (r->points == 0)
+        cli_say(2, "nothing to price: no strategy that may be searched has as "
+                   "many PEs and shares the batch evenly (--space says of "
+                   "what; another --batch or --framework may)");
+    else if (r->naxes > 0)
         cli_say(2,
                 "%lld points: %lld fit; %lld priced, %lld excluded by "
                 "memory, %lld by time (%lld before it was asked whether they "
@@ -272,9 +257,6 @@ static void print_text(struct search *s, int show)
     cli_plans_text(s->arena, s->r.list, show, &s->j->sys,
                    pdl_job_goal(s->j->job));
     print_counts(&s->r, !s->o->space);
-    if (s->not_run > 0)
-        cli_say(2, "%lld of the best are not listed: %s does not run them",
-                (long long)s->not_run, s->whose.name);
     for (int i = 0; s->o->space && i < s->r.naxes; i++)
         cli_say(15, "  %-12s %s", s->r.axes[i].name, s->r.axes[i].values);
     if (s->r.stopped)

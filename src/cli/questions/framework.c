@@ -7,18 +7,13 @@
 
 #include <string.h>
 
-/* Formats that are of no framework (sbatch, pipeline-csv) are not here. The
- * axes are those that a file can say, where that is less than the framework
- * runs. */
+/* Formats that are of no framework (sbatch, pipeline-csv) are not here. */
 static const struct {
-    const char *format, *framework, *axes;
+    const char *format, *framework;
 } exports[] = {
-    {"megatron", "megatron", NULL},
-    {"deepspeed", "megatron-deepspeed", "data,expert,context,tensor"},
-    {"torchtitan", "torchtitan", NULL},
-    {"torchtitan-toml", "torchtitan", NULL},
-    {"accelerate", "pytorch", "data,context,tensor"},
-    {"nanotron", "nanotron", NULL},
+    {"megatron", "megatron"},     {"deepspeed", "megatron-deepspeed"},
+    {"torchtitan", "torchtitan"}, {"torchtitan-toml", "torchtitan"},
+    {"accelerate", "pytorch"},    {"nanotron", "nanotron"},
 };
 
 static const char *of_export(const char *format)
@@ -26,14 +21,6 @@ static const char *of_export(const char *format)
     for (size_t i = 0; format && i < sizeof exports / sizeof exports[0]; i++)
         if (strcmp(exports[i].format, format) == 0)
             return exports[i].framework;
-    return NULL;
-}
-
-const char *cli_export_axes(const char *format)
-{
-    for (size_t i = 0; format && i < sizeof exports / sizeof exports[0]; i++)
-        if (strcmp(exports[i].format, format) == 0)
-            return exports[i].axes;
     return NULL;
 }
 
@@ -59,31 +46,4 @@ struct cli_for cli_framework_for(const struct pdl_model *m, const char *asked,
 bool cli_framework_none(const char *name)
 {
     return name && strcmp(name, "none") == 0;
-}
-
-int cli_framework_keep(pdl_arena *a, const struct pdl_framework *f,
-                       struct pdl_found *list, int n)
-{
-    int kept = 0;
-
-    for (int i = 0; i < n; i++) {
-        struct pdl_strategy s;
-
-        if (!list[i].excluded &&
-            (pdl_strategy_parse(a, list[i].strategy, &s, NULL) != PDL_OK ||
-             pdl_framework_can(f, &s, NULL) != PDL_OK))
-            continue;
-        list[kept++] = list[i];
-    }
-    return kept;
-}
-
-int cli_framework_most_zero(const struct pdl_framework *f)
-{
-    const struct pdl_abilities *r = pdl_framework_runs(f);
-    int most = 3;
-
-    while (r->known && most > 1 && !r->zero[most])
-        most--;
-    return most;
 }

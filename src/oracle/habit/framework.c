@@ -122,6 +122,22 @@ static uint32_t axes_of(const struct pdl_strategy *s)
     return set;
 }
 
+static struct framework_asked asked_of(const struct pdl_strategy *s)
+{
+    return (struct framework_asked){
+        .axes = axes_of(s),
+        .zero = s->zero,
+        .group = s->zero_group > 0,
+        .schedule = s->schedule,
+        .context = s->context_kind,
+        .recompute = s->recompute,
+        .optimizer = s->offload_optimizer,
+        .activations = pdl_strategy_offloads(s),
+        .no_overlap = s->no_overlap,
+        .by_layer = s->nclauses > 1,
+    };
+}
+
 /* "data+pipe" */
 static const char *axes_text(uint32_t set, char *buf, size_t size)
 {
@@ -150,51 +166,99 @@ static bool has_bit(uint32_t set, int i)
     return set >> i & 1;
 }
 
-/* What it lacks, in words; NULL: nothing. */
-static const char *lacks(const struct pdl_abilities *r,
-                         const struct pdl_strategy *s, uint32_t axes, char *buf,
-                         size_t size)
+static bool has_zero(const struct pdl_abilities *r,
+                     const struct framework_asked *x)
 {
-    uint32_t rest = axes & ~(UINT32_C(1) << PDL_AXIS_DATA);
+    uint32_t rest = x->axes & ~(UINT32_C(1) << PDL_AXIS_DATA);
 
-    if (!has_product(r, axes)) {
-        snprintf(buf, size, "the product ");
-        axes_text(axes, buf + strlen(buf), size - strlen(buf));
-        return buf;
-    }
-    if (s->zero > 0 &&
-        (s->zero > 3 || !r->zero[s->zero] || (rest & ~r->zero[s->zero]) != 0)) {
-        snprintf(buf, size, "zero=%lld beside ", (long long)s->zero);
-        axes_text(axes, buf + strlen(buf), size - strlen(buf));
-        return buf;
-    }
-    if (s->zero_group > 0 && !r->zero_group)
-        return "ZeRO inside groups of ranks";
-    if (axes >> PDL_AXIS_PIPE & 1 && !has_bit(r->schedules, (int)s->schedule))
-        return "this schedule of pipelines";
-    if (axes >> PDL_AXIS_CONTEXT & 1 &&
-        !has_bit(r->contexts, (int)s->context_kind))
-        return "this kind of context";
-    if (!has_bit(r->recompute, (int)s->recompute))
-        return "this kind of recompute";
-    if (s->offload_optimizer && !r->offload_optimizer)
-        return "offload=optimizer";
-    if (pdl_strategy_offloads(s) && !r->offload_activations)
-        return "offload=activations";
-    return s->nclauses > 1 && !r->by_layer ? "axes of single layers" : NULL;
+    if (x->zero < 0 || x->zero > 3 || (x->zero > 0 && !r->zero[x->zero]))
+        return false;
+    return (rest & ~r->zero[x->zero]) == 0;
+}
+
+/* Where the axis is not there, how it is run is not asked. */
+static bool has_kind(uint32_t set, int kind, uint32_t axes, enum pdl_axis axis)
+{
+    return !has_bit(axes, (int)axis) || has_bit(set, kind);
+}
+
+enum framework_lack oracle_framework_lacks(const struct pdl_abilities *r,
+                                           const struct framework_asked *x)
+{
+    if (!r->known)
+        return FRAMEWORK_ALL;
+    if (!has_product(r, x->axes))
+        return FRAMEWORK_PRODUCT;
+    if (!has_zero(r, x))
+        return FRAMEWORK_ZERO;
+    if (x->group && !r->zero_group)
+        return FRAMEWORK_GROUP;
+    if (!has_kind(r->schedules, (int)x->schedule, x->axes, PDL_AXIS_PIPE))
+        return FRAMEWORK_SCHEDULE;
+    if (!has_kind(r->contexts, (int)x->context, x->axes, PDL_AXIS_CONTEXT))
+        return FRAMEWORK_CONTEXT;
+    if (!has_bit(r->recompute, (int)x->recompute))
+        return FRAMEWORK_RECOMPUTE;
+    if (x->optimizer && !r->offload_optimizer)
+        return FRAMEWORK_OPTIMIZER;
+    if (x->activations && !r->offload_activations)
+        return FRAMEWORK_ACTIVATIONS;
+    if (x->no_overlap && r->overlaps && has_bit(x->axes, PDL_AXIS_DATA))
+        return FRAMEWORK_OVERLAP;
+    return x->by_layer && !r->by_layer ? FRAMEWORK_BY_LAYER : FRAMEWORK_ALL;
+}
+
+/* What it lacks, in words; those of the first two have their axes. */
+static const char *const lacking[] = {
+    [FRAMEWORK_PRODUCT] = "the product ",
+    [FRAMEWORK_ZERO] = "zero",
+    [FRAMEWORK_GROUP] = "ZeRO inside groups of ranks",
+    [FRAMEWORK_SCHEDULE] = "this schedule of pipelines",
+    [FRAMEWORK_CONTEXT] = "this kind of context",
+    [FRAMEWORK_RECOMPUTE] = "this kind of recompute",
+    [FRAMEWORK_OPTIMIZER] = "offload=optimizer",
+    [FRAMEWORK_ACTIVATIONS] = "offload=activations",
+    [FRAMEWORK_OVERLAP] = "overlap=off",
+    [FRAMEWORK_BY_LAYER] = "axes of single layers",
+};
+
+static enum pdl_status can(const struct pdl_framework *f,
+                           const struct pdl_abilities *r, const char *verb,
+                           const struct pdl_strategy *s, struct pdl_err *err)
+{
+    struct framework_asked x = asked_of(s);
+    enum framework_lack lack = oracle_framework_lacks(r, &x);
+    char axes[96], stage[32];
+
+    if (lack == FRAMEWORK_ALL)
+        return PDL_OK;
+    snprintf(stage, sizeof stage, "=%lld beside ", (long long)s->zero);
+    return pdl_fail(
+        err, PDL_EINVAL, "%s does not %s %s%s%s", f->name, verb, lacking[lack],
+        lack == FRAMEWORK_ZERO ? stage : "",
+        lack <= FRAMEWORK_ZERO ? axes_text(x.axes, axes, sizeof axes) : "");
 }
 
 enum pdl_status pdl_framework_can(const struct pdl_framework *f,
                                   const struct pdl_strategy *s,
                                   struct pdl_err *err)
 {
-    const struct pdl_abilities *r = pdl_framework_runs(f);
-    const char *what;
-    char buf[160];
+    return f ? can(f, &f->runs, "run", s, err) : PDL_OK;
+}
 
-    if (!r->known)
-        return PDL_OK;
-    what = lacks(r, s, axes_of(s), buf, sizeof buf);
-    return what ? pdl_fail(err, PDL_EINVAL, "%s does not run %s", f->name, what)
-                : PDL_OK;
+const struct pdl_abilities *
+oracle_framework_plans(const struct pdl_framework *f)
+{
+    return f && f->exports.known ? &f->exports : pdl_framework_runs(f);
+}
+
+enum pdl_status pdl_framework_plans(const struct pdl_framework *f,
+                                    const struct pdl_strategy *s,
+                                    struct pdl_err *err)
+{
+    enum pdl_status st = pdl_framework_can(f, s, err);
+
+    return st == PDL_OK && f && f->exports.known
+               ? can(f, &f->exports, "export", s, err)
+               : st;
 }

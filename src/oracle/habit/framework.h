@@ -36,6 +36,7 @@ struct pdl_framework {
     int64_t opens, most_zero, halo_calls;
 
     struct pdl_abilities runs;
+    struct pdl_abilities exports; /* known: less than it runs */
     /* what its file gives, for people: of `adds`, of `runs` */
     const struct pdl_habit *habit, *ability;
     int nhabits, nabilities;
@@ -61,5 +62,35 @@ struct framework_key {
 const struct framework_key *oracle_framework_key(int i); /* NULL past the end */
 
 extern const struct pdl_builtin oracle_frameworks[]; /* made while building */
+
+/* ---- what it can run ------------------------------------------------------ */
+
+/* What a strategy, or a point of a space, asks of a framework. */
+struct framework_asked {
+    uint32_t axes; /* larger than 1 */
+    int64_t zero;
+    bool group, optimizer, activations, no_overlap, by_layer;
+    enum pdl_schedule schedule;
+    enum pdl_context_kind context;
+    enum pdl_recompute recompute;
+};
+enum framework_lack {
+    FRAMEWORK_PRODUCT,
+    FRAMEWORK_ZERO,
+    FRAMEWORK_GROUP,
+    FRAMEWORK_SCHEDULE,
+    FRAMEWORK_CONTEXT,
+    FRAMEWORK_RECOMPUTE,
+    FRAMEWORK_OPTIMIZER,
+    FRAMEWORK_ACTIVATIONS,
+    FRAMEWORK_OVERLAP,
+    FRAMEWORK_BY_LAYER,
+    FRAMEWORK_ALL /* nothing is lacking */
+};
+enum framework_lack oracle_framework_lacks(const struct pdl_abilities *r,
+                                           const struct framework_asked *x);
+/* What plans are searched among: what it runs and its launch file can say. */
+const struct pdl_abilities *
+oracle_framework_plans(const struct pdl_framework *f);
 
 #endif

@@ -95,7 +95,8 @@ static void drop_ones(struct pdl_clause *c)
 }
 
 enum pdl_status oracle_space_orders(struct oracle_space *s, const char *text,
-                                    bool even, struct pdl_err *err)
+                                    enum pdl_rank_orders orders,
+                                    struct pdl_err *err)
 {
     struct orders x = {.space = s};
     enum pdl_status st = pdl_strategy_parse(s->arena, text, &x.s, err);
@@ -105,8 +106,10 @@ enum pdl_status oracle_space_orders(struct oracle_space *s, const char *text,
     drop_ones(&x.s.clause[0]);
     if (x.s.clause[0].nterms > MOST_AXES)
         return PDL_OK;
-    if (even)
+    if (orders == PDL_ORDERS_DATA_FIRST)
         data_outermost(&x);
+    else if (orders == PDL_ORDERS_FIXED)
+        return PDL_OK;
     else if (x.s.clause[0].nterms <= ALL_ORDERS)
         every_order(&x, 0, true);
     else

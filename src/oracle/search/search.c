@@ -5,6 +5,7 @@
  * limit forbids is kept with its reason. Of a large one (space_points.c) the
  * best come as a list. The order of the answer does not depend on threads; a search that is
  * stopped answers with what it has priced. */
+#include "oracle/habit/framework.h"
 #include "oracle/search/point.h"
 #include "oracle/search/space.h"
 
@@ -126,6 +127,8 @@ enum pdl_status oracle_price_found(pdl_arena *a, const struct pdl_model *model,
     if (!strategy)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     st = pdl_strategy_parse(a, f->strategy, strategy, err);
+    if (st == PDL_OK)
+        st = pdl_framework_plans(oracle->framework, strategy, err);
     if (st == PDL_OK)
         st = pdl_oracle_lower(a, model, sys, oracle, &po, strategy, &plan, err);
     if (st == PDL_OK)
@@ -270,6 +273,8 @@ static enum pdl_status other_orders(struct search *s,
     struct search again = *s;
     struct pdl_found *all = PDL_NEW(s->arena, struct pdl_found, 2 * out->n + 1);
     int64_t n = out->n, *from = PDL_NEW(s->arena, int64_t, n + 1);
+    enum pdl_rank_orders orders =
+        oracle_framework_plans(s->oracle->framework)->orders;
     enum pdl_status st = PDL_OK;
 
     if (!all || !from)
@@ -277,9 +282,8 @@ static enum pdl_status other_orders(struct search *s,
     for (int64_t i = 0; i < n && st == PDL_OK; i++) {
         from[i] = space.n;
         if (i < REORDERED && out->list[i].priced && out->list[i].x.feasible)
-            st = oracle_space_orders(
-                &space, out->list[i].strategy,
-                oracle_split(s->oracle) == PDL_SPLIT_BLOCKS, err);
+            st =
+                oracle_space_orders(&space, out->list[i].strategy, orders, err);
     }
     from[n] = again.n = space.n;
     if (st == PDL_OK)

@@ -9,14 +9,13 @@
  * to what data parallelism does. */
 #include "oracle/search/space_axes.h"
 
+#include "oracle/habit/framework.h"
+
 #include <string.h>
 
 /* Positions that a rank of the context axis keeps at least. Llama 3 was
  * trained with 8192 on each (Grattafiori et al. 2024, table 4). */
 enum { LEAST_POSITIONS = 4096 };
-
-const enum pdl_recompute oracle_recomputes[ORACLE_RECOMPUTES] = {
-    PDL_RECOMPUTE_NONE, PDL_RECOMPUTE_SELECTIVE, PDL_RECOMPUTE_FULL};
 
 static const struct pdl_space_axis axes[] = {
     {"mesh",
@@ -25,8 +24,8 @@ static const struct pdl_space_axis axes[] = {
      "number of blocks, data x expert divides the batch"},
     {"order", "pipe, data, expert, context, tensor, the last innermost; then "
               "the best ten of all in other orders: every one of "
-              "up to three axes, of more each axis moved (frameworks that want "
-              "equal stages: data outermost). Not exact: what only another "
+              "up to three axes, of more each axis moved (as far as the "
+              "framework has other orders). Not exact: what only another "
               "order would bring among the best is not found"},
     {"expert", "every divisor of the number of experts; expert x tensor is at "
                "most as many"},
@@ -38,15 +37,15 @@ static const struct pdl_space_axis axes[] = {
     {"interleaving", "every number of stages a lane, v = 1 .. blocks / pipe "
                      "(of frameworks that want equal stages: divisors); v > 1 "
                      "where pipe divides the micro-batches"},
-    {"recompute", "none|selective|full"},
+    {"recompute", "none|selective|full (selective-op of frameworks without "
+                  "selective)"},
     {"zero", "0|1|2|3 (with data, expert or context; as far as the framework "
              "has it; interleaved 2|3 with equal stages); 3:N, weights shared "
              "by N data ranks (N x expert x context x tensor is a node, N less "
              "than data)"},
     {"overlap", "on|off (as zero, unless the framework never overlaps)"},
-    {"schedule", "1f1b|zb-h1|zb-h2|zb-v (with pipe, not interleaved, unless "
-                 "the framework wants equal stages; zb-v: two blocks a lane or "
-                 "more)"},
+    {"schedule", "1f1b|zb-h1|zb-h2|zb-v (with pipe, not interleaved, as far as "
+                 "the framework has them; zb-v: two blocks a lane or more)"},
     {"offload", "none|activations|optimizer|both (where the system says what "
                 "copies to the host cost)"},
 };
@@ -76,12 +75,19 @@ static void look_at_model(const struct pdl_model *m, struct oracle_axes *out)
     }
 }
 
+static bool has_recompute(const struct pdl_abilities *r, enum pdl_recompute x)
+{
+    return r->recompute >> x & 1;
+}
+
 void oracle_axes_make(const struct oracle_family *f,
                       const struct pdl_search_options *opt,
                       struct oracle_axes *out)
 {
     const struct pdl_framework *w = f->opt->framework;
     const struct pdl_host *h = &f->sys->node.host;
+    const struct pdl_abilities *r = oracle_framework_plans(w);
+    bool op = r->known && !has_recompute(r, PDL_RECOMPUTE_SELECTIVE);
 
     *out = (struct oracle_axes){
         .f = f,
@@ -89,10 +95,55 @@ void oracle_axes_make(const struct oracle_family *f,
         .even = f->plan.split == PDL_SPLIT_BLOCKS,
         .overlap = !(w && w->no_overlap),
         .offload = h->pcie_bytes_per_s > 0 && h->memory_bytes_per_s > 0,
-        .most_zero = w && w->most_zero > 0 ? (int)w->most_zero : 3};
+        .most_zero = w && w->most_zero > 0 ? (int)w->most_zero : 3,
+        .runs = r,
+        .recompute = {PDL_RECOMPUTE_NONE,
+                      op ? PDL_RECOMPUTE_SELECTIVE_OP : PDL_RECOMPUTE_SELECTIVE,
+                      PDL_RECOMPUTE_FULL}};
     if (opt->most_zero > 0 && opt->most_zero < out->most_zero)
         out->most_zero = opt->most_zero;
     look_at_model(f->model, out);
+}
+
+static uint32_t axis_bit(int64_t n, int axis)
+{
+    return n > 1 ? UINT32_C(1) << axis : 0;
+}
+
+/* Does the framework run it, and can its launch file say it? */
+static bool runs(const struct oracle_axes *x, const struct oracle_point *p)
+{
+    struct framework_asked q = {
+        .axes = axis_bit(p->pipe, PDL_AXIS_PIPE) |
+                axis_bit(p->data, PDL_AXIS_DATA) |
+                axis_bit(p->expert, PDL_AXIS_EXPERT) |
+                axis_bit(p->context, PDL_AXIS_CONTEXT) |
+                axis_bit(p->tensor, PDL_AXIS_TENSOR) |
+                axis_bit(p->seq ? p->tensor : 1, PDL_AXIS_SEQUENCE),
+        .zero = p->zero,
+        .group = p->group > 0,
+        .schedule = oracle_point_schedule(p),
+        .context = p->a2a ? PDL_CONTEXT_A2A : PDL_CONTEXT_RING,
+        .recompute = p->recompute,
+        .optimizer = p->optimizer,
+        .activations = p->activations,
+        .no_overlap = p->no_overlap};
+
+    return oracle_framework_lacks(x->runs, &q) == FRAMEWORK_ALL;
+}
+
+/* With whatever else it needs, of what leaves the mesh as it is. */
+static bool runs_mesh(const struct oracle_axes *x, struct oracle_point p)
+{
+    p.chunks = 1;
+    p.recompute = PDL_RECOMPUTE_NONE;
+    for (p.zero = 0; p.zero <= x->most_zero; p.zero++)
+        for (p.bubble = 0; p.bubble <= ORACLE_BUBBLE_V; p.bubble++)
+            if (runs(x, &p))
+                return true;
+    p.zero = p.bubble = 0;
+    p.chunks = 2; /* interleaved alone */
+    return runs(x, &p);
 }
 
 /* ---- meshes ------------------------------------------------------------------------ */
@@ -109,9 +160,10 @@ struct list {
     int64_t n, most;
 };
 
-static void add(struct list *l, const struct oracle_point *p)
+static void add(const struct oracle_axes *x, struct list *l,
+                const struct oracle_point *p)
 {
-    if (l->n < l->most)
+    if (l->n < l->most && runs_mesh(x, *p))
         l->at[l->n++] = *p;
 }
 
@@ -123,11 +175,11 @@ static void add_groups(const struct oracle_axes *x, struct oracle_point p,
     int64_t inside = p.expert * p.context * p.tensor;
     int64_t node = x->f->sys->node.pes;
 
-    add(l, &p);
+    add(x, l, &p);
     p.group = node / inside;
     if (node % inside == 0 && p.group > 1 && p.group < p.data &&
         p.data % p.group == 0 && x->most_zero > 2 && !x->even && !x->opt->basic)
-        add(l, &p);
+        add(x, l, &p);
 }
 
 /* Every pipe of what is left; the rest is data. */
@@ -232,14 +284,13 @@ struct oracle_values oracle_axes_chunks(const struct oracle_axes *x,
     return out;
 }
 
-/* None where stages are interleaved, nor of frameworks that want equal stages
- * (Megatron has none of them). */
+/* None where stages are interleaved. */
 int oracle_axes_bubbles(const struct oracle_axes *x,
                         const struct oracle_point *p)
 {
     bool two = 2 * p->pipe <= x->f->layers && 2 * p->pipe <= ORACLE_MAX_STAGES;
 
-    if (x->opt->basic || x->even || p->pipe == 1 || p->chunks > 1)
+    if (x->opt->basic || p->pipe == 1 || p->chunks > 1)
         return 0;
     return two ? ORACLE_BUBBLE_V : 2;
 }
@@ -260,20 +311,18 @@ static int least_zero(const struct oracle_point *p)
     return p->group > 0 ? 3 : 0;
 }
 
+/* Weights do not travel, unless the framework shards nothing less. */
+static int few_zero(const struct oracle_axes *x, const struct oracle_point *p)
+{
+    int most = most_zero(x, p);
+
+    return most > 1 && (!x->runs->known || x->runs->zero[1]) ? 1 : most;
+}
+
 static bool may_overlap(const struct oracle_axes *x,
                         const struct oracle_point *p)
 {
     return x->overlap && oracle_point_copies(p) > 1;
-}
-
-static int64_t variants(const struct oracle_axes *x,
-                        const struct oracle_point *p)
-{
-    int zeros = 1 + most_zero(x, p) - least_zero(p);
-
-    return zeros < 1 ? 0
-                     : zeros * (1 + may_overlap(x, p)) * (1 + x->offload) *
-                           (1 + x->offload);
 }
 
 /* Those that share their work follow each other: activations, ZeRO (0 and 1
@@ -282,7 +331,7 @@ int oracle_axes_choices(const struct oracle_axes *x,
                         const struct oracle_point *p, bool few,
                         struct oracle_point *out)
 {
-    int zeros = few && most_zero(x, p) > 1 ? 1 : most_zero(x, p);
+    int zeros = few ? few_zero(x, p) : most_zero(x, p);
     int host = x->offload && !few;
     int apart = may_overlap(x, p), least = least_zero(p), n = 0;
     struct oracle_point y = *p;
@@ -297,7 +346,8 @@ int oracle_axes_choices(const struct oracle_axes *x,
                         y.no_overlap = off;
                         y.zero = z;
                         y.optimizer = o;
-                        out[n++] = y;
+                        if (runs(x, &y))
+                            out[n++] = y;
                     }
     return n;
 }
@@ -324,6 +374,7 @@ bool oracle_axes_counted(const struct oracle_axes *x,
 int64_t oracle_axes_count(const struct oracle_axes *x, struct oracle_point p)
 {
     struct oracle_values micro = oracle_axes_micro(x, &p);
+    struct oracle_point list[ORACLE_CHOICES];
     int64_t n = 0;
 
     for (int i = 0; i < micro.n; i++) {
@@ -335,7 +386,10 @@ int64_t oracle_axes_count(const struct oracle_axes *x, struct oracle_point p)
             p.chunks = chunks.v[k];
             for (p.bubble = 0; p.bubble <= oracle_axes_bubbles(x, &p);
                  p.bubble++)
-                n += ORACLE_RECOMPUTES * variants(x, &p);
+                for (int r = 0; r < ORACLE_RECOMPUTES; r++) {
+                    p.recompute = x->recompute[r];
+                    n += oracle_axes_choices(x, &p, false, list);
+                }
         }
     }
     return n;

@@ -23,9 +23,9 @@ struct oracle_axes {
     bool overlap;  /* it may overlap */
     bool offload;  /* the rates of copies to the host are known */
     int most_zero; /* that the framework has */
+    const struct pdl_abilities *runs; /* and all else */
+    enum pdl_recompute recompute[ORACLE_RECOMPUTES];
 };
-
-extern const enum pdl_recompute oracle_recomputes[ORACLE_RECOMPUTES];
 
 void oracle_axes_make(const struct oracle_family *f,
                       const struct pdl_search_options *opt,
@@ -42,7 +42,8 @@ struct oracle_values oracle_axes_chunks(const struct oracle_axes *x,
 int oracle_axes_bubbles(const struct oracle_axes *x,
                         const struct oracle_point *p);
 /* All points of one micro-batch, schedule and recomputation: sharded states,
- * overlap, what is on the host. A few: nothing is, and weights do not travel. */
+ * overlap, what is on the host, as far as the framework runs them. A few:
+ * nothing is, and weights do not travel. */
 int oracle_axes_choices(const struct oracle_axes *x,
                         const struct oracle_point *p, bool few,
                         struct oracle_point *out);

@@ -290,8 +290,8 @@ static bool price_kinds(struct points *s, struct mesh *m, struct oracle_point p,
 
     for (int r = 0; r < (s->few ? 1 : ORACLE_RECOMPUTES); r++) {
         p.recompute =
-            oracle_recomputes[s->opt->only_fits ? ORACLE_RECOMPUTES - 1 - r
-                                                : r];
+            s->axes
+                .recompute[s->opt->only_fits ? ORACLE_RECOMPUTES - 1 - r : r];
         for (p.bubble = 0; p.bubble <= bubbles; p.bubble++)
             if (!price_choices(s, m, &p, index))
                 return false;
