@@ -7,9 +7,32 @@
  * in any thread, one at a time. */
 #include "train/backends/cpu/cpu_dnnl.h"
 
+#include <cpuid.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- life ------------------------------------------------------------------ */
+
+/* Some virtual machines say that the processor has tiles (AMX) but hide the
+ * leaf that says how large they are: oneDNN then leaves the tiles unconfigured,
+ * and a product in bfloat16 is an illegal instruction. */
+static bool tiles_hidden(void)
+{
+    enum { FEATURES = 7, TILES = 1 << 24, SIZES = 0x1d };
+    unsigned a, b, c, d;
+
+    if (!__get_cpuid_count(FEATURES, 0, &a, &b, &c, &d) || !(d & TILES))
+        return false;
+    return !__get_cpuid_count(SIZES, 0, &a, &b, &c, &d) || a == 0;
+}
+
+/* Before oneDNN is used; whoever says otherwise is obeyed. */
+static void do_without_tiles(void)
+{
+    if (tiles_hidden() && !getenv("ONEDNN_MAX_CPU_ISA") &&
+        !getenv("DNNL_MAX_CPU_ISA"))
+        (void)dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx512_core_bf16);
+}
 
 enum pdl_status train_dnnl_open(pdl_arena *a, struct cpu_dnnl **out,
                                 struct pdl_err *err)
@@ -19,6 +42,7 @@ enum pdl_status train_dnnl_open(pdl_arena *a, struct cpu_dnnl **out,
     if (!d)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     d->arena = a;
+    do_without_tiles();
     if (dnnl_engine_create(&d->engine, dnnl_cpu, 0) != dnnl_success ||
         dnnl_stream_create(&d->stream, d->engine, dnnl_stream_default_flags) !=
             dnnl_success ||
