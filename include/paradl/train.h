@@ -357,5 +357,9 @@ enum pdl_status pdl_train_compare(const struct pdl_train_comparison *c,
                                   struct pdl_train_diff *out,
                                   struct pdl_err *err);
 
+/* Where oneDNN is built in: before anyone else uses it. The backend cpu does so
+ * itself. */
+void pdl_train_prepare_dnnl(void);
+
 PDL_END
 #endif

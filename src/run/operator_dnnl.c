@@ -9,6 +9,8 @@
 #include <string.h>
 
 #ifdef PDL_HAVE_DNNL
+#include "paradl/train.h"
+
 #include <dnnl.h>
 
 enum { MAX_ARGS = 3 };
@@ -163,6 +165,7 @@ run_operator *run_operator_open(const struct run_shape *shape)
 
     if (!op)
         return NULL;
+    pdl_train_prepare_dnnl();
     if (dnnl_engine_create(&op->engine, dnnl_cpu, 0) == dnnl_success &&
         dnnl_stream_create(&op->stream, op->engine,
                            dnnl_stream_default_flags) == dnnl_success &&

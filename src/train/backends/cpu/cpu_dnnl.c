@@ -6,6 +6,7 @@
  * Scratch pads are the caller's (dnnl_scratchpad_mode_user), so a plan may run
  * in any thread, one at a time. */
 #include "train/backends/cpu/cpu_dnnl.h"
+#include "paradl/train.h"
 
 #include <cpuid.h>
 #include <stdlib.h>
@@ -26,8 +27,8 @@ static bool tiles_hidden(void)
     return !__get_cpuid_count(SIZES, 0, &a, &b, &c, &d) || a == 0;
 }
 
-/* Before oneDNN is used; whoever says otherwise is obeyed. */
-static void do_without_tiles(void)
+/* Whoever says otherwise is obeyed. */
+void pdl_train_prepare_dnnl(void)
 {
     if (tiles_hidden() && !getenv("ONEDNN_MAX_CPU_ISA") &&
         !getenv("DNNL_MAX_CPU_ISA"))
@@ -42,7 +43,7 @@ enum pdl_status train_dnnl_open(pdl_arena *a, struct cpu_dnnl **out,
     if (!d)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     d->arena = a;
-    do_without_tiles();
+    pdl_train_prepare_dnnl();
     if (dnnl_engine_create(&d->engine, dnnl_cpu, 0) != dnnl_success ||
         dnnl_stream_create(&d->stream, d->engine, dnnl_stream_default_flags) !=
             dnnl_success ||
