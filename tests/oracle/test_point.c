@@ -1,6 +1,7 @@
 /* Points priced from blocks, and rolled plans, equal plans that are written out,
  * figure by figure. */
 #include "effort.h"
+#include "figures.h"
 #include "oracle/search/point.h"
 
 #include <math.h>
@@ -99,6 +100,23 @@ static int64_t divisor(int64_t n, int64_t most)
     return d[draw(k)];
 }
 
+/* Tensor is innermost, as in the search; the rest in any order. */
+static uint32_t random_order(void)
+{
+    uint32_t order = 0;
+    unsigned used = 0;
+
+    for (int n = 0; n < PDL_AXIS_CONTEXT + 1;) {
+        int64_t axis = draw(PDL_AXIS_CONTEXT + 1);
+
+        if (used >> axis & 1)
+            continue;
+        used |= 1u << axis;
+        order |= ((uint32_t)axis + 1) << (4 * n++);
+    }
+    return order;
+}
+
 /* Meshes of one tensor and seq share their small plans. */
 static void random_mesh(const struct question *q, const struct asked *x,
                         struct oracle_point *p, bool again)
@@ -121,6 +139,7 @@ static void random_mesh(const struct question *q, const struct asked *x,
             p->a2a = p->context > 1 && draw(2);
             p->group = draw(3) ? 0 : divisor(rest / p->context, 8);
             p->group = p->group > 1 ? p->group : 0;
+            p->order = draw(2) ? 0 : random_order();
         }
         rest = q->pes / p->tensor / p->expert / p->context;
         p->pipe = divisor(rest, x->family.layers);
@@ -173,89 +192,6 @@ static enum pdl_status in_full(const struct asked *x,
     *rolls += st == PDL_OK && plan->roll;
     pdl_arena_destroy(a);
     return st;
-}
-
-#define SECONDS(f)                                    \
-    {                                                 \
-#f, offsetof(struct pdl_projection, f), false \
-    }
-#define BYTES(f)                                     \
-    {                                                \
-#f, offsetof(struct pdl_projection, f), true \
-    }
-static const struct {
-    const char *name;
-    size_t at;
-    bool whole;
-} fields[] = {
-    SECONDS(step_s),
-    SECONDS(forward_s),
-    SECONDS(backward_s),
-    SECONDS(update_s),
-    SECONDS(recompute_s),
-    SECONDS(bubble_s),
-    SECONDS(gradient_comm_s),
-    SECONDS(layer_comm_s),
-    SECONDS(halo_s),
-    SECONDS(p2p_s),
-    SECONDS(exposed_comm_s),
-    SECONDS(io_s),
-    SECONDS(layer_between_s),
-    SECONDS(compute_s),
-    SECONDS(comm_s),
-    SECONDS(samples_per_s),
-    SECONDS(tokens_per_s),
-    SECONDS(mfu),
-    SECONDS(contention),
-    SECONDS(epoch_s),
-    BYTES(allocated_bytes),
-    BYTES(reserved_bytes),
-    BYTES(peak_bytes),
-    BYTES(weights_bytes),
-    BYTES(gradients_bytes),
-    BYTES(optimizer_bytes),
-    BYTES(activations_bytes),
-    BYTES(capacity_bytes),
-    BYTES(host_bytes),
-    BYTES(pes),
-    BYTES(batch),
-};
-
-/* The first figure that differs; NULL: none. Seconds to 1e-9 of the step. */
-static const char *differs(const struct pdl_projection *a,
-                           const struct pdl_projection *b)
-{
-    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
-        const char *x = (const char *)a + fields[i].at;
-        const char *y = (const char *)b + fields[i].at;
-        double u, v;
-
-        if (fields[i].whole) {
-            if (memcmp(x, y, sizeof(int64_t)) != 0)
-                return fields[i].name;
-            continue;
-        }
-        memcpy(&u, x, sizeof u);
-        memcpy(&v, y, sizeof v);
-        if (fabs(u - v) > 1e-9 * fmax(fabs(v), i == 0 ? 0 : b->step_s))
-            return fields[i].name;
-    }
-    return a->feasible == b->feasible ? NULL : "feasible";
-}
-
-static void every(const struct pdl_projection *a,
-                  const struct pdl_projection *b)
-{
-    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
-        double u, v;
-
-        if (fields[i].whole)
-            continue;
-        memcpy(&u, (const char *)a + fields[i].at, sizeof u);
-        memcpy(&v, (const char *)b + fields[i].at, sizeof v);
-        if (fabs(u - v) > 1e-9 * fabs(v))
-            print_message("    %s %.12g %.12g\n", fields[i].name, u, v);
-    }
 }
 
 static void say(const struct asked *x, const struct oracle_point *p,

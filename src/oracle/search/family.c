@@ -40,6 +40,22 @@ static void add_term(struct pdl_clause *c, enum pdl_axis axis, int64_t n)
         (struct pdl_term){.axis = axis, .nsizes = 1, .size = {n}};
 }
 
+/* Those that are not named come first. */
+static void put_in_order(struct pdl_clause *c, uint32_t order)
+{
+    int n = 0;
+
+    for (; order > 0; order >>= 4)
+        for (int i = n; i < c->nterms; i++)
+            if (c->term[i].axis == (enum pdl_axis)((order & 15) - 1)) {
+                struct pdl_term t = c->term[i];
+
+                memmove(&c->term[n + 1], &c->term[n],
+                        (size_t)(i - n) * sizeof t);
+                c->term[n++] = t;
+            }
+}
+
 enum pdl_schedule oracle_point_schedule(const struct oracle_point *x)
 {
     static const enum pdl_schedule bubbles[] = {
@@ -78,6 +94,7 @@ void oracle_point_strategy(const struct oracle_family *f,
         x->context > 1 && x->a2a ? PDL_CONTEXT_A2A : PDL_CONTEXT_RING;
     if (x->tensor > 1)
         add_term(c, PDL_AXIS_TENSOR, x->tensor);
+    put_in_order(c, x->order);
     out->seq = x->seq && x->tensor > 1;
     out->zero = x->zero;
     out->zero_group = x->group; /* cuts the mesh whether or not they do */

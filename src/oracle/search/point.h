@@ -14,6 +14,9 @@ struct oracle_point {
     int64_t group;  /* data ranks that share states (zero=3:8); 0: all */
     int64_t micro;  /* samples of a micro-batch of one data and expert rank */
     int64_t chunks; /* stages of a lane; 1: not interleaved */
+    /* axes from the outermost inwards, a digit of 16 each, plus 1; 0: pipe,
+     * data, expert, context, tensor */
+    uint32_t order;
     bool seq, no_overlap;
     bool a2a;                    /* context: heads for positions; else a ring */
     bool activations, optimizer; /* offloaded */
