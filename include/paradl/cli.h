@@ -37,7 +37,8 @@ int pdl_ask_command(pdl_answer *a, int argc, const char *const *argv);
 
 /* The same codes; a setting of a job by its name, and its projection as the
  * object that `project --json` prints: whole, or without what must be priced
- * again (the interval, limits and gains). What the job holds is held. */
+ * again (the interval, limits and gains) and without gamma, by
+ * pdl_job_project. What the job holds is held. */
 int pdl_ask_set(pdl_answer *a, pdl_job *j, const char *name, const char *value);
 int pdl_ask_project(pdl_answer *a, pdl_job *j, bool whole);
 /* The page of a result (its JSON), as `paradl report` writes it. */

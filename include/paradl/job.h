@@ -56,6 +56,10 @@ enum pdl_status pdl_job_open(pdl_job *j, struct pdl_err *err);
 enum pdl_status pdl_job_lower(pdl_job *j, struct pdl_err *err);
 /* What a step of it costs on the system. */
 enum pdl_status pdl_job_price(pdl_job *j, struct pdl_err *err);
+/* The same without a plan, for many strategies one after the other: what they
+ * have in common is kept (pdl_pricer). */
+enum pdl_status pdl_job_project(pdl_job *j, struct pdl_projection *out,
+                                struct pdl_err *err);
 /* Fills the 80 % interval of the projection: several more of them. */
 enum pdl_status pdl_job_interval(pdl_job *j, struct pdl_err *err);
 /* What limits the step, and what more of each resource would give. */

@@ -151,7 +151,7 @@ struct pdl_projection {
     double contention;  /* most flows that shared an adapter, over its share */
     /* the papers' reuse factor: what tensors need at the worst moment over
      * what they would if every layer kept its own (memory=paper, which has no
-     * optimizer state) */
+     * optimizer state); NaN: not known */
     double gamma;
 };
 
@@ -267,6 +267,21 @@ enum pdl_status pdl_oracle_lower(
     pdl_arena *a, const struct pdl_model *model, const struct pdl_system *sys,
     const struct pdl_oracle_options *oracle, const struct pdl_plan_options *opt,
     struct pdl_strategy *s, const struct pdl_plan **out, struct pdl_err *err);
+
+/* Prices strategies of one network one after the other, and keeps what they
+ * have in common: transformers of equal blocks a thousand a second and more.
+ * The model, and what the options name, must stay. */
+typedef struct pdl_pricer pdl_pricer;
+pdl_pricer *pdl_pricer_create(const struct pdl_model *model,
+                              const struct pdl_oracle_options *opt);
+void pdl_pricer_destroy(pdl_pricer *p); /* NULL is allowed */
+/* The projection of the plan that pdl_oracle_lower makes of it, to 1e-9 of the
+ * step and to the byte, on as many nodes as it takes; gamma is NaN. False: it
+ * has to be lowered, which says why if it is refused. */
+bool pdl_pricer_project(pdl_pricer *p, const struct pdl_system *sys,
+                        const struct pdl_plan_options *plan,
+                        const struct pdl_strategy *s,
+                        struct pdl_projection *out);
 
 /* The most PEs that one axis alone can have, and what stops one more. */
 struct pdl_axis_limit {

@@ -193,37 +193,38 @@ int pdl_ask_set(pdl_answer *a, pdl_job *j, const char *name, const char *value)
     return end(a, st == PDL_OK ? EXIT_OK : cli_fail(st, &err));
 }
 
-static void project_json(pdl_job *j, bool whole, struct pdl_sink *out)
+static void begin_json(pdl_job *j, struct pdl_json *w, struct pdl_sink *out)
 {
-    struct cli_job view = {.job = j};
-    struct pdl_json w;
-
-    pdl_json_init(&w, out);
-    w.compact = true;
-    pdl_json_schema(&w, "project");
-    pdl_json_kstr(&w, "model", pdl_job_model(j)->name);
-    pdl_json_kstr(&w, "system", pdl_job_system(j)->name);
-    pdl_json_kstr(&w, "strategy", pdl_job_get(j, "strategy"));
-    if (whole) {
-        cli_job_take(&view);
-        cli_job_json(&w, &view);
-    } else {
-        cli_brief_json(&w, pdl_job_projection(j), pdl_job_system(j));
-    }
-    pdl_json_end(&w);
+    pdl_json_init(w, out);
+    w->compact = true;
+    pdl_json_schema(w, "project");
+    pdl_json_kstr(w, "model", pdl_job_model(j)->name);
+    pdl_json_kstr(w, "system", pdl_job_system(j)->name);
+    pdl_json_kstr(w, "strategy", pdl_job_get(j, "strategy"));
 }
 
 int pdl_ask_project(pdl_answer *a, pdl_job *j, bool whole)
 {
+    struct cli_job view = {.job = j};
     struct pdl_err err = {"", ""};
+    struct pdl_projection x;
+    struct pdl_json w;
     enum pdl_status st;
 
     begin(a);
-    st = pdl_job_price(j, &err);
+    st = whole ? pdl_job_price(j, &err) : pdl_job_project(j, &x, &err);
     if (st != PDL_OK)
         return end(a, cli_fail(st, &err));
-    project_json(j, whole, &a->text.sink);
-    return end(a, pdl_job_projection(j)->feasible ? EXIT_OK : EXIT_NO);
+    begin_json(j, &w, &a->text.sink);
+    if (whole) {
+        cli_job_take(&view);
+        cli_job_json(&w, &view);
+        x = view.x;
+    } else {
+        cli_brief_json(&w, &x, pdl_job_system(j));
+    }
+    pdl_json_end(&w);
+    return end(a, x.feasible ? EXIT_OK : EXIT_NO);
 }
 
 int pdl_ask_page(pdl_answer *a, const char *json, size_t len)

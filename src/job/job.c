@@ -57,6 +57,7 @@ void pdl_job_destroy(pdl_job *j)
         return;
     for (int i = 0; i < JOB_NSETTINGS; i++)
         free(j->text[i]);
+    job_unsettle(j);
     pdl_arena_destroy(j->source);
     pdl_arena_destroy(j->step);
     pdl_arena_destroy(j->found);
@@ -162,6 +163,8 @@ enum pdl_status pdl_job_set(pdl_job *j, const char *name, const char *value,
     j->count[i] = count;
     if (j->state > left[settings[i].depends])
         j->state = left[settings[i].depends];
+    if (j->state < JOB_SETTLED)
+        job_unsettle(j);
     atomic_store(&j->cancelled, false);
     return PDL_OK;
 }

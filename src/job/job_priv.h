@@ -70,6 +70,7 @@ struct pdl_job {
     const struct pdl_plan *file;           /* and its plan; NULL: none */
     const struct pdl_plan *plan;
     struct pdl_projection x;
+    pdl_pricer *pricer; /* of what is settled; NULL: not yet */
     pdl_job_progress progress;
     void *ctx;
     atomic_bool cancelled;
@@ -80,6 +81,8 @@ enum pdl_status job_check_term(enum job_setting i, const char *text,
                                struct pdl_err *err);
 /* settle.c: the options of the oracle from the texts. */
 enum pdl_status job_settle(pdl_job *j, struct pdl_err *err);
+/* make.c: what was settled is so no longer. */
+void job_unsettle(pdl_job *j);
 /* PDL_EINTR where the job was cancelled. */
 enum pdl_status job_may(const pdl_job *j, struct pdl_err *err);
 

@@ -99,14 +99,19 @@ static enum pdl_status check_pes(const pdl_job *j, struct pdl_err *err)
         (long long)j->plan->mesh->pes, (long long)j->count[JOB_PES]);
 }
 
-static enum pdl_status lower(pdl_job *j, struct pdl_err *err)
+static struct pdl_plan_options plan_options(const pdl_job *j)
 {
-    struct pdl_plan_options po = {
+    return (struct pdl_plan_options){
         .batch = j->count[JOB_BATCH],
         .allow_empty = j->count[JOB_ALLOW_EMPTY] != 0,
         /* sums over all classes that no exchange of the plan makes */
         .gather_classes = j->text[JOB_LOSS] &&
                           strcmp(j->text[JOB_LOSS], "cross-entropy") != 0};
+}
+
+static enum pdl_status lower(pdl_job *j, struct pdl_err *err)
+{
+    struct pdl_plan_options po = plan_options(j);
     enum pdl_status st;
 
     if (!j->text[JOB_STRATEGY])
@@ -171,6 +176,46 @@ enum pdl_status pdl_job_price(pdl_job *j, struct pdl_err *err)
         st = pdl_project(j->plan, &j->sys, &j->oracle, &j->x, err);
     if (st == PDL_OK)
         j->state = JOB_PRICED;
+    return st;
+}
+
+/* ---- a price without a plan ---------------------------------------------- */
+
+void job_unsettle(pdl_job *j)
+{
+    pdl_pricer_destroy(j->pricer);
+    j->pricer = NULL;
+}
+
+/* False: it takes a plan, or fails as that does. */
+static bool compose(pdl_job *j, struct pdl_projection *out)
+{
+    struct pdl_plan_options po = plan_options(j);
+    struct pdl_strategy s;
+
+    if (j->file || !j->has_system || !j->text[JOB_STRATEGY] || po.batch < 1)
+        return false;
+    if (!j->pricer)
+        j->pricer = pdl_pricer_create(j->model, &j->oracle);
+    pdl_arena_reset(j->step);
+    return j->pricer &&
+           pdl_strategy_parse(j->step, j->text[JOB_STRATEGY], &s, NULL) ==
+               PDL_OK &&
+           pdl_pricer_project(j->pricer, &j->base, &po, &s, out) &&
+           (j->count[JOB_PES] == 0 || j->count[JOB_PES] == out->pes);
+}
+
+enum pdl_status pdl_job_project(pdl_job *j, struct pdl_projection *out,
+                                struct pdl_err *err)
+{
+    enum pdl_status st = pdl_job_open(j, err);
+
+    if (st == PDL_OK && j->state < JOB_LOWERED && compose(j, out))
+        return PDL_OK;
+    if (st == PDL_OK)
+        st = pdl_job_price(j, err);
+    if (st == PDL_OK)
+        *out = j->x;
     return st;
 }
 

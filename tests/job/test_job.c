@@ -4,6 +4,7 @@
  * changes, variants, threads, cancelling. */
 #include "paradl/job.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -318,6 +319,39 @@ static void a_search_can_be_watched_stopped_and_cancelled(void **state)
     pdl_job_destroy(j);
 }
 
+/* Without a plan it costs the same; what cannot be composed has one, and what
+ * is refused is refused as before. */
+static void a_projection_needs_no_plan(void **state)
+{
+    static const char *const strategies[] = {"data=8", "pipe=2(m=4),data=4",
+                                             "data=4,tensor=2,zero=1",
+                                             "data=8,bucket=1MiB"};
+    pdl_job *j = make("gpt2", "data=8");
+    struct pdl_projection x, y;
+    struct pdl_err err = {"", ""};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof strategies / sizeof strategies[0]; i++) {
+        set(j, "strategy", strategies[i]);
+        assert_int_equal(pdl_job_project(j, &x, &err), PDL_OK);
+        assert_true((pdl_job_plan(j) == NULL) == (i < 3));
+        assert_true(fabs(x.step_s - price(j)) < 1e-9 * x.step_s);
+        assert_int_equal(x.peak_bytes, pdl_job_projection(j)->peak_bytes);
+    }
+    set(j, "strategy", "data=8"); /* another precision is another price */
+    assert_int_equal(pdl_job_project(j, &x, &err), PDL_OK);
+    set(j, "precision", "fp32");
+    assert_int_equal(pdl_job_project(j, &y, &err), PDL_OK);
+    assert_true(y.step_s > 1.5 * x.step_s);
+    set(j, "pes", "16");
+    assert_int_equal(pdl_job_project(j, &x, &err), PDL_EINVAL);
+    assert_non_null(strstr(err.msg, "multiplies to 8 PEs, not 16"));
+    set(j, "pes", NULL);
+    set(j, "strategy", "data=128");
+    assert_int_equal(pdl_job_project(j, &x, &err), PDL_EINVAL);
+    pdl_job_destroy(j);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -329,6 +363,7 @@ int main(void)
         cmocka_unit_test(a_plan_up_to_the_logits_is_read_again),
         cmocka_unit_test(jobs_of_several_threads_do_not_disturb_each_other),
         cmocka_unit_test(a_search_can_be_watched_stopped_and_cancelled),
+        cmocka_unit_test(a_projection_needs_no_plan),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
