@@ -356,11 +356,15 @@ int pdl_system_level_of(const struct pdl_system *sys, int64_t pes);
 double pdl_node_pair_rate(const struct pdl_node_desc *node, int64_t a,
                           int64_t b);
 
-/* The network as a TOPOLOGY of the command line ("abci:nodes=16",
- * "rail:nodes=32,gpus=8,...", "torus:16x16x16,..."), one host a PE, node by
- * node; see src/system/topology.c for what is approximated. */
+/* The network as a TOPOLOGY of the command line ("nodes:nodes=32,pes=8,...",
+ * "torus:16x16x16,..."), one host a PE, node by node; see
+ * src/system/topology.c for what is approximated. */
 enum pdl_status pdl_system_topology(pdl_arena *a, const struct pdl_system *sys,
                                     const char **out, struct pdl_err *err);
+/* Puts measured rates and latencies in the place of the nominal ones of
+ * levels[], where there are any. */
+enum pdl_status pdl_system_measured(pdl_arena *a, struct pdl_system *sys,
+                                    struct pdl_err *err);
 
 /* The built-ins, sorted by name; NULL past the end. text is the YAML. */
 struct pdl_builtin {

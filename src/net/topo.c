@@ -25,6 +25,7 @@ static const struct pdl_topo *const topos[] = {
     &net_leaf_spine,
     &net_rack_tree,
     &net_rail,
+    &net_nodes,
     &net_hyperx,
     &net_full2d,
     &net_dln,
@@ -467,8 +468,9 @@ static enum pdl_status read_file(pdl_arena *a, const char *path,
     return st == PDL_OK ? pdl_net_read_simgrid(a, in, path, out, err) : st;
 }
 
-/* "system:NAME": the network of a SYSTEM, as the system room writes it. */
-static enum pdl_status of_system(pdl_arena *a, const char *name,
+/* "system:NAME": the network of a SYSTEM, as the system room writes it;
+ * "measured:NAME": with the rates and latencies that were measured. */
+static enum pdl_status of_system(pdl_arena *a, const char *name, bool measured,
                                  const struct pdl_net **out,
                                  struct pdl_err *err)
 {
@@ -479,6 +481,8 @@ static enum pdl_status of_system(pdl_arena *a, const char *name,
     if (!sys)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     st = pdl_system_open(a, name, sys, err);
+    if (st == PDL_OK && measured)
+        st = pdl_system_measured(a, sys, err);
     if (st == PDL_OK)
         st = pdl_system_topology(a, sys, &text, err);
     return st == PDL_OK ? net_make_at(a, text, 0, out, err) : st;
@@ -492,7 +496,9 @@ enum pdl_status pdl_net_make(pdl_arena *a, const char *spec,
     if (len > 4096)
         return pdl_fail(err, PDL_EPARSE, "topology: more than 4096 characters");
     if (strncmp(spec, "system:", 7) == 0)
-        return of_system(a, spec + 7, out, err);
+        return of_system(a, spec + 7, false, out, err);
+    if (strncmp(spec, "measured:", 9) == 0)
+        return of_system(a, spec + 9, true, out, err);
     if (len > 4 && strcmp(spec + len - 4, ".xml") == 0)
         return read_file(a, spec, out, err);
     return net_make_at(a, spec, 0, out, err);

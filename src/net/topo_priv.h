@@ -193,6 +193,6 @@ extern const struct pdl_topo net_fat_tree, net_torus, net_mesh, net_dragonfly,
     net_hyperx, net_full2d, net_dln, net_dln2d, net_dln_x, net_random,
     net_kautz, net_hybrid_optical, net_tsubame3, net_nvcluster,
     net_dragonfly_gpu, net_dln_gpu, net_tree_gpu, net_abci, net_dgx1_cluster,
-    net_dgx2_cluster;
+    net_dgx2_cluster, net_nodes;
 
 #endif

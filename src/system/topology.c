@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The network of a system as a TOPOLOGY of the command line, one host a PE,
- * node by node. The clusters of the papers have a topology of their own; a
- * torus keeps its dimensions (another number of PEs gets as even ones as its
- * prime factors allow); everything else becomes rails: every PE an adapter of
- * its share of the node's NICs, units of the first level's size, and uplinks
- * thinned by the last level's oversubscription. Shared NICs and dragonflies
- * are so only approximated: one message alone cannot use a neighbour's share,
- * and group-to-group cables are pooled. */
+ * node by node. A torus keeps its dimensions (another number of PEs gets as
+ * even ones as its prime factors allow); everything else becomes what its
+ * levels say ("nodes"): the machine that the oracle prices collectives on.
+ * Dragonflies are so only approximated: group-to-group cables are pooled. The
+ * networks of the papers' clusters have names of their own (abci,
+ * dgx1-cluster, dgx2-cluster). */
 #include "system_priv.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_DIMS = 8, MOST_SPINES = 8 };
+enum { MAX_DIMS = 8 };
 
 static const char *param(const struct pdl_network *net, const char *key)
 {
@@ -22,18 +21,6 @@ static const char *param(const struct pdl_network *net, const char *key)
         if (strcmp(net->params[i].key, key) == 0)
             return net->params[i].value;
     return NULL;
-}
-
-static const char *cluster(pdl_arena *a, const struct pdl_system *sys)
-{
-    return pdl_arena_printf(a, "%s:nodes=%lld", sys->network.topology,
-                            (long long)sys->nodes);
-}
-
-/* The machine's NVSwitch joins all GPUs, that of the paper's file does not. */
-static const char *dgx2(pdl_arena *a, const struct pdl_system *sys)
-{
-    return pdl_arena_printf(a, "%s,nvswitch=star", cluster(a, sys));
 }
 
 /* The torus's dimensions: as described, or p's prime factors, the largest
@@ -83,70 +70,96 @@ static const char *torus(pdl_arena *a, const struct pdl_system *sys)
         pdl_unit_print(top->latency_s, PDL_UNIT_SECONDS, lat, sizeof lat));
 }
 
-/* Spines that divide the uplinks of a rail switch, at most eight. */
-static int64_t spines_for(int64_t uplinks)
+/* Nodes of a unit, units of a larger one, ...: "17x2"; the top holds all. */
+static void units(const struct pdl_system *sys, char *out, size_t size)
 {
-    int64_t s = uplinks < MOST_SPINES ? uplinks : MOST_SPINES;
+    int64_t below = sys->node.pes;
+    size_t len = 0;
 
-    while (uplinks % s != 0)
-        s--;
-    return s;
+    snprintf(out, size, "%lld", (long long)sys->nodes);
+    for (int k = 1; k + 1 < sys->nlevels && len < size; k++) {
+        int64_t here = sys->levels[k].pes;
+
+        len += (size_t)snprintf(out + len, size - len, "%s%lld",
+                                k > 1 ? "x" : "", (long long)(here / below));
+        below = here;
+    }
 }
 
-static const char *rails(pdl_arena *a, const struct pdl_system *sys)
+/* Half of what a message to the next level takes more, on average. */
+static double tier_latency(const struct pdl_system *sys)
 {
-    const struct pdl_level *node = &sys->levels[0];
+    const struct pdl_level *top = &sys->levels[sys->nlevels - 1];
+
+    return sys->nlevels > 2 ? (top->latency_s - sys->levels[1].latency_s) / 2 /
+                                  (sys->nlevels - 2)
+                            : 0;
+}
+
+static const char *nodes(pdl_arena *a, const struct pdl_system *sys)
+{
+    const struct pdl_level *in = &sys->levels[0];
     const struct pdl_level *first = &sys->levels[sys->nlevels > 1];
     const struct pdl_level *top = &sys->levels[sys->nlevels - 1];
-    int64_t unit = sys->network.ntiers > 0 && sys->network.tiers[0].nodes > 0
-                       ? sys->network.tiers[0].nodes
-                       : sys->nodes;
-    int64_t uplinks = (int64_t)((double)unit / top->oversubscription);
-    int64_t spines = spines_for(uplinks > 0 ? uplinks : 1);
-    char nv[40], nvlat[40], bw[40], lat[40];
+    const struct pdl_level *below =
+        &sys->levels[sys->nlevels > 2 ? sys->nlevels - 2 : 0];
+    double pes = (double)sys->node.pes;
+    double inside = in->bytes_per_s > 0 ? in->bytes_per_s : 1e12;
+    double pair = in->flow_bytes_per_s > 0 ? in->flow_bytes_per_s : inside;
+    double up = top->bytes_per_s * (double)below->pes / top->oversubscription;
+    char list[128], text[6][40];
+    const double value[6] = {
+        inside, in->latency_s,     pair < inside ? pair : inside,
+        up,     tier_latency(sys), first->bytes_per_s * pes};
 
+    units(sys, list, sizeof list);
+    for (int i = 0; i < 6; i++)
+        pdl_unit_print(system_round(value[i]),
+                       i == 1 || i == 4 ? PDL_UNIT_SECONDS : PDL_UNIT_BYTES_S,
+                       text[i], sizeof text[i]);
     return pdl_arena_printf(
         a,
-        "rail:nodes=%lld,gpus=%lld,unit=%lld,spines=%lld,uplinks=%lld,"
-        "nvlink=%s,nvlink-lat=%s,bw=%s,lat=%s",
-        (long long)sys->nodes, (long long)sys->node.pes, (long long)unit,
-        (long long)spines, (long long)((uplinks > 0 ? uplinks : 1) / spines),
-        pdl_unit_print(node->bytes_per_s > 0 ? node->bytes_per_s : 1e12,
-                       PDL_UNIT_BYTES_S, nv, sizeof nv),
-        pdl_unit_print(system_round(node->latency_s / 2), PDL_UNIT_SECONDS,
-                       nvlat, sizeof nvlat),
-        pdl_unit_print(system_round(first->bytes_per_s), PDL_UNIT_BYTES_S, bw,
-                       sizeof bw),
+        "nodes:nodes=%lld,pes=%lld,units=%s,inside=%s,inside-lat=%s,pair=%s,"
+        "up=%s,up-lat=%s,bw=%s,lat=%s",
+        (long long)sys->nodes, (long long)sys->node.pes, list, text[0], text[1],
+        text[2], text[3], text[4], text[5],
         pdl_unit_print(system_round(first->latency_s / 2), PDL_UNIT_SECONDS,
-                       lat, sizeof lat));
+                       (char[40]){0}, 40));
 }
 
-static const struct {
-    const char *type;
-    int64_t pes; /* only with so many a node; 0: any */
-    const char *(*spec)(pdl_arena *a, const struct pdl_system *sys);
-} kinds[] = {
-    {"abci", 4, cluster},
-    {"dgx1-cluster", 8, cluster},
-    {"dgx2-cluster", 16, dgx2},
-    {"torus", 0, torus},
-};
+enum pdl_status pdl_system_measured(pdl_arena *a, struct pdl_system *sys,
+                                    struct pdl_err *err)
+{
+    struct pdl_level *l = PDL_NEW(a, struct pdl_level, sys->nlevels);
+
+    if (!l)
+        return system_no_memory(err, sys->name);
+    for (int i = 0; i < sys->nlevels; i++) {
+        l[i] = sys->levels[i];
+        if (l[i].measured_bytes_per_s > 0) {
+            l[i].flow_bytes_per_s *=
+                i > 0 ? l[i].measured_bytes_per_s / l[i].bytes_per_s : 0;
+            l[i].bytes_per_s = l[i].measured_bytes_per_s;
+        }
+        if (l[i].measured_latency_s > 0)
+            l[i].latency_s = l[i].measured_latency_s;
+        if (i > 0 && sys->network.step_s > 0)
+            l[i].latency_s = sys->network.step_s;
+    }
+    sys->levels = l;
+    return PDL_OK;
+}
 
 enum pdl_status pdl_system_topology(pdl_arena *a, const struct pdl_system *sys,
                                     const char **out, struct pdl_err *err)
 {
     const char *type = sys->network.topology ? sys->network.topology : "";
-    const char *(*spec)(pdl_arena *, const struct pdl_system *) = rails;
     const char *text;
 
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
-        if (strcmp(kinds[i].type, type) == 0 &&
-            (kinds[i].pes == 0 || kinds[i].pes == sys->node.pes))
-            spec = kinds[i].spec;
     if (sys->levels[sys->nlevels - 1].bytes_per_s <= 0)
         return pdl_fail(err, PDL_EINVAL,
                         "%s: the rate of its network is not known", sys->name);
-    text = spec(a, sys);
+    text = strcmp(type, "torus") == 0 ? torus(a, sys) : nodes(a, sys);
     if (!text)
         return pdl_fail(err, PDL_EINVAL,
                         "%s: network.topology.dims: not like 16x16x16",

@@ -29,4 +29,4 @@ for f in one.html s.html r.html v.html; do
     grep -o '<pre id="command">[^<]*' $f
 done
 $paradl project vgg16 --system abci-v100 --strategy 'pipe=2(m=2),data=2' --batch 64 --details --json |
-    python3 -c 'import json,sys; d = json.load(sys.stdin); print(len(d["stages"]), d["schedule"]["rows"], d["schedule"]["total"], d["network"]["topology"], len(d["network"]["link_bytes"]))'
+    python3 -c 'import json,sys; d = json.load(sys.stdin); print(len(d["stages"]), d["schedule"]["rows"], d["schedule"]["total"], d["network"]["topology"].split(",")[0], len(d["network"]["link_bytes"]))'

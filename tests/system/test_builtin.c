@@ -379,17 +379,18 @@ static void networks_are_topologies_of_the_command_line(void **state)
     static const struct {
         const char *name, *spec;
     } cases[] = {
-        {"abci-v100:nodes=16", "abci:nodes=16"},
+        {"abci-v100:nodes=102",
+         "nodes:nodes=102,pes=4,units=17x2,inside=150GB/s,inside-lat=9us,"
+         "pair=50GB/s,up=283.3GB/s,up-lat=167.5ns,bw=25GB/s,lat=20.16us"},
         {"abci-v100:pes_per_node=2,nodes=16",
-         "rail:nodes=16,gpus=2,unit=17,spines=1,uplinks=17,nvlink=150GB/s,"
-         "nvlink-lat=4.5us,bw=12.5GB/s,lat=20.16us"},
-        {"dgx1-v100:nodes=4", "dgx1-cluster:nodes=4"},
+         "nodes:nodes=16,pes=2,units=16,inside=150GB/s,inside-lat=9us,"
+         "pair=50GB/s,up=25GB/s,up-lat=0ns,bw=25GB/s,lat=20.16us"},
         {"dgx-h100",
-         "rail:nodes=32,gpus=8,unit=32,spines=8,uplinks=4,nvlink=450GB/s,"
-         "nvlink-lat=300ns,bw=50GB/s,lat=650ns"},
+         "nodes:nodes=32,pes=8,units=32,inside=450GB/s,inside-lat=600ns,"
+         "pair=450GB/s,up=400GB/s,up-lat=0ns,bw=400GB/s,lat=650ns"},
         {"dgx-a100:nodes=48,nic=4x25GB/s",
-         "rail:nodes=48,gpus=8,unit=20,spines=5,uplinks=4,nvlink=300GB/s,"
-         "nvlink-lat=300ns,bw=12.5GB/s,lat=650ns"},
+         "nodes:nodes=48,pes=8,units=20,inside=300GB/s,inside-lat=600ns,"
+         "pair=300GB/s,up=2TB/s,up-lat=150ns,bw=100GB/s,lat=650ns"},
         {"tpu-v4", "torus:16x16x16,bw=50GB/s,lat=1us"},
         {"tpu-v4:nodes=48", "torus:6x8x4,bw=50GB/s,lat=1us"},
         {"fugaku", "torus:24x23x24x2x3x2,bw=6.8GB/s,lat=490ns"},

@@ -41,8 +41,8 @@ static const struct {
      "colon",
      "ring, ring-ring:k=4"},
     {"TOPOLOGY",
-     "a generator with parameters ('paradl topology list'), system:SYSTEM for "
-     "the network of a machine, or a SimGrid platform *.xml",
+     "a generator with parameters ('paradl topology list'), system:SYSTEM or "
+     "measured:SYSTEM for the network of a machine, or a SimGrid platform *.xml",
      "torus:8x8x16, fat-tree:down=32x32,up=1x32, system:dgx-a100"},
     {"BYTES, TIME",
      "numbers with a unit: B, KiB, MiB, GiB, kB, MB, GB; ns, us, ms, s, h, d. "

@@ -53,27 +53,38 @@ static double local_ranks(const struct oracle_wire *w, double n)
     return local > 1 && fmod(n, local) == 0 ? local : 1;
 }
 
-static double hierarchical(const struct oracle *o, double local, double n,
+static double hierarchical(const struct oracle_wire *w, double local, double n,
                            double bytes, const char *between,
                            const struct path *out)
 {
-    const struct pdl_level *l = &o->sys->levels[0];
-    struct path in = {
-        .bytes_per_s = oracle_inside_node(o),
-        .alpha_s = l->measured_latency_s > 0 && o->opt->parameters != PDL_IDEAL
-                       ? l->measured_latency_s
-                       : l->latency_s};
+    struct path in = {w->near_alpha_s, w->near_bytes_per_s};
 
-    if (local < 2 || local == n)
+    if (local < 2 || local == n || !(in.bytes_per_s > 0))
         return INFINITY;
     return closed("reduce-scatter", "ring", local, bytes, &in) +
            closed("allreduce", between, n / local, bytes, out) +
            closed("allgather", "ring", local, bytes, &in);
 }
 
-static double ring(double n, double bytes, const struct path *p)
+static double ring(const struct oracle_wire *w, double n, double bytes)
 {
-    return 2 * (n - 1) * (p->alpha_s + bytes / n / p->bytes_per_s);
+    return 2 * (n - 1) * oracle_ring_step(w, bytes / n);
+}
+
+/* The large messages stay in the node; of those that leave it, all of its
+ * ranks have one at a time. */
+static double halving_doubling(const struct oracle_wire *w, double n,
+                               double bytes, const struct path *out)
+{
+    double local = local_ranks(w, n), t = 0, part = bytes / 2;
+    double once = closed("allreduce", "halving-doubling", n, bytes, out);
+
+    if (!isfinite(once) || w->level == 0 || !(w->near_bytes_per_s > 0))
+        return once;
+    for (double d = 1; d < n; d *= 2, part /= 2)
+        t += d < local ? w->near_alpha_s + part / w->near_bytes_per_s
+                       : out->alpha_s + part * local / out->bytes_per_s;
+    return 2 * t;
 }
 
 static bool keeps_ring(const struct oracle *o)
@@ -94,45 +105,51 @@ static uint64_t mix(uint64_t h, double x)
 
 /* The quickest of the algorithms. Ranks of a group and gradients of equal
  * layers ask for the same: answers are kept. */
-static double quickest(const struct oracle *o, double local, double n,
-                       double bytes, const struct path *p)
+static double quickest(const struct oracle *o, const struct oracle_wire *w,
+                       double n, double bytes, const struct path *p)
 {
     static const char *const algs[] = {"ring", "halving-doubling"};
-    double best;
+    double best, local = local_ranks(w, n);
     struct oracle_quickest *last = o->quickest;
 
     if (last)
         last += mix(mix(mix(1, n), bytes), p->bytes_per_s) >> 32 &
                 (ORACLE_QUICKEST - 1);
     if (last && last->n == n && last->bytes == bytes && last->local == local &&
-        last->alpha_s == p->alpha_s && last->bytes_per_s == p->bytes_per_s)
+        last->alpha_s == p->alpha_s && last->bytes_per_s == p->bytes_per_s &&
+        last->near_bytes_per_s == w->near_bytes_per_s)
         return last->seconds;
-    best = ring(n, bytes, p);
-    for (size_t i = 0; i < sizeof algs / sizeof algs[0]; i++) {
-        best = fmin(best, closed("allreduce", algs[i], n, bytes, p));
-        best = fmin(best, hierarchical(o, local, n, bytes, algs[i], p));
-    }
+    best = fmin(ring(w, n, bytes), halving_doubling(w, n, bytes, p));
+    for (size_t i = 0; i < sizeof algs / sizeof algs[0]; i++)
+        best = fmin(best, hierarchical(w, local, n, bytes, algs[i], p));
     if (last)
-        *last = (struct oracle_quickest){n,          bytes,          local,
-                                         p->alpha_s, p->bytes_per_s, best};
+        *last = (struct oracle_quickest){
+            n,   bytes, local, p->alpha_s, p->bytes_per_s, w->near_bytes_per_s,
+            best};
     return best;
 }
 
 double oracle_allreduce(const struct oracle *o, const struct oracle_wire *w,
                         const char *name, double n, double bytes)
 {
-    struct path p = {w->alpha_s, w->bytes_per_s};
+    struct oracle_wire one = *w;
+    struct path p;
     double t;
 
+    if (name && w->one_bytes_per_s > 0)
+        one.bytes_per_s = w->one_bytes_per_s;
+    w = &one;
+    p = (struct path){w->alpha_s, w->bytes_per_s};
     if (!name)
-        return keeps_ring(o) ? ring(n, bytes, &p)
-                             : quickest(o, local_ranks(w, n), n, bytes, &p);
+        return keeps_ring(o) ? ring(w, n, bytes) : quickest(o, w, n, bytes, &p);
     if (strcmp(name, "ring") == 0)
-        return ring(n, bytes, &p);
+        return ring(w, n, bytes);
+    if (strcmp(name, "halving-doubling") == 0)
+        return halving_doubling(w, n, bytes, &p);
     if (strcmp(name, "ring-ring") != 0)
         return closed("allreduce", name, n, bytes, &p);
-    t = hierarchical(o, local_ranks(w, n), n, bytes, "ring", &p);
-    return isfinite(t) ? t : ring(n, bytes, &p); /* one node, or one each */
+    t = hierarchical(w, local_ranks(w, n), n, bytes, "ring", &p);
+    return isfinite(t) ? t : ring(w, n, bytes); /* one node, or one each */
 }
 
 static enum pdl_status known(const char *name, struct pdl_err *err)

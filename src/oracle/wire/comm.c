@@ -11,6 +11,7 @@
 #include "oracle/wire/wire.h"
 
 #include <math.h>
+#include <string.h>
 #include "paradl/coll.h"
 
 /* Ranks of the group, in order; at most a window of it for huge groups. */
@@ -37,6 +38,13 @@ static int64_t local_ranks(const struct oracle *o, uint32_t group, int64_t rank)
     return n;
 }
 
+/* The network is the PEs' own links, and a message is on one of them. */
+static bool is_torus(const struct oracle *o)
+{
+    return o->sys->network.topology &&
+           strcmp(o->sys->network.topology, "torus") == 0;
+}
+
 /* What one ring gets of the node's adapters: all of them for a ring alone
  * (libraries open several channels), unless the framework's rings use one. */
 static double share_of_node(const struct oracle *o, const struct pdl_level *l,
@@ -45,7 +53,7 @@ static double share_of_node(const struct oracle *o, const struct pdl_level *l,
     const struct pdl_framework *f = o->opt->framework;
     double one =
         l->measured_bytes_per_s > 0 ? l->measured_bytes_per_s : l->bytes_per_s;
-    double node = one * (double)o->sys->node.pes;
+    double node = one * (is_torus(o) ? 1 : (double)o->sys->node.pes);
     double nics = (double)o->sys->node.nics.count;
     double most =
         f && f->one_channel && gradient && nics > 0 ? node / nics : node;
@@ -93,16 +101,52 @@ static int level_of(const struct oracle *o, int64_t rank, uint32_t group)
     return worst;
 }
 
-/* Peak of a ring where every PE has adapters of its own: those of all its ranks
- * in the node; 0: they are shared, and one flow is on one of them (the papers').
- */
+/* Peak of a ring: all adapters of its ranks in the node, or, in the papers'
+ * exchange, one of them where they are shared. */
 static double own_adapters(const struct oracle *o, const struct pdl_level *l,
                            const struct oracle_wire *w)
 {
-    return w->level > 0 && w->pattern == ORACLE_RING &&
-                   o->sys->node.nics.count >= o->sys->node.pes
+    bool shared = o->sys->node.nics.count < o->sys->node.pes;
+
+    return w->level > 0 && w->pattern == ORACLE_RING && !is_torus(o) &&
+                   !(shared && o->p->strategy->exchange_paper)
                ? l->bytes_per_s * (double)w->local
                : 0;
+}
+
+/* A hop between two ranks of one node, of a group that leaves it. */
+static void find_near(const struct oracle *o, bool gradient,
+                      struct oracle_wire *w)
+{
+    const struct pdl_level *in = &o->sys->levels[0];
+    bool ideal = o->opt->parameters == PDL_IDEAL;
+
+    if (w->level == 0 || w->local < 2 || o->p->strategy->exchange_paper)
+        return;
+    w->pe_bytes_per_s = !ideal && in->measured_bytes_per_s > 0
+                            ? in->measured_bytes_per_s
+                            : in->bytes_per_s;
+    w->near_alpha_s = ideal || in->measured_latency_s <= 0
+                          ? in->latency_s
+                          : in->measured_latency_s;
+    w->near_bytes_per_s = !ideal                     ? inside_node(o, gradient)
+                          : in->flow_bytes_per_s > 0 ? in->flow_bytes_per_s
+                                                     : in->bytes_per_s;
+    if (oracle_without(o, ORACLE_LATENCY))
+        w->near_alpha_s = 0;
+}
+
+/* A step of a ring: its slowest hop. */
+double oracle_ring_step(const struct oracle_wire *w, double bytes)
+{
+    double rate = w->pe_bytes_per_s > 0
+                      ? fmin(w->bytes_per_s, w->pe_bytes_per_s)
+                      : w->bytes_per_s;
+    double far = w->alpha_s + bytes / rate;
+
+    return w->near_bytes_per_s > 0
+               ? fmax(far, w->near_alpha_s + bytes / w->near_bytes_per_s)
+               : far;
 }
 
 static struct oracle_wire find_wire(const struct oracle *o, int64_t rank,
@@ -126,6 +170,8 @@ static struct oracle_wire find_wire(const struct oracle *o, int64_t rank,
                                                     : l->measured_latency_s;
     w.bytes_per_s =
         l->flow_bytes_per_s > 0 ? l->flow_bytes_per_s : l->bytes_per_s;
+    find_near(o, gradient, &w);
+    w.one_bytes_per_s = is_torus(o) ? w.bytes_per_s : 0;
     if (ideal) {
         w.bytes_per_s = fmax(w.bytes_per_s, own_adapters(o, l, &w));
         return w;
@@ -464,9 +510,9 @@ static double on_wires(const struct oracle *o, int op, int64_t rank,
             in /= n; /* after a local stack and sum */
         return sync + oracle_allreduce(o, &w, x->algorithm, n, in);
     case PDL_PLAN_OP_REDUCE_SCATTER:
-        return sync + (n - 1) * (w.alpha_s + in / n / w.bytes_per_s);
+        return sync + (n - 1) * oracle_ring_step(&w, in / n);
     case PDL_PLAN_OP_ALLGATHER:
-        return sync + (n - 1) * (w.alpha_s + out / n / w.bytes_per_s);
+        return sync + (n - 1) * oracle_ring_step(&w, out / n);
     case PDL_PLAN_OP_ALLTOALLV: /* of the tokens, those that go elsewhere */
         in = o->p->tensors[x->in[0]].of > 0 ? in : out;
         return sync + send_tokens(o, &w, n, in / n);

@@ -19,12 +19,16 @@ struct oracle_wire {
     enum oracle_pattern pattern;
     uint32_t group;
     int64_t rank, local; /* local: ranks of the group in its node */
+    /* a hop inside a node, where the group has some and leaves it */
+    double near_alpha_s, near_bytes_per_s;
+    double pe_bytes_per_s; /* most that one rank sends out of it; 0: no limit */
+    double one_bytes_per_s; /* on a torus: of one message; 0: no torus */
 };
 
 /* An allreduce and what the quickest algorithm takes for it. */
 enum { ORACLE_QUICKEST = 256 }; /* a table that forgets */
 struct oracle_quickest {
-    double n, bytes, local, alpha_s, bytes_per_s, seconds;
+    double n, bytes, local, alpha_s, bytes_per_s, near_bytes_per_s, seconds;
 };
 
 /* comm.c: do two ranks that do the same work also cross the same wires? */
@@ -65,8 +69,9 @@ double oracle_sequence_part(const struct oracle *o,
                             const struct pdl_plan_op *x);
 double oracle_send(const struct oracle *o, const struct oracle_wire *w,
                    double bytes);
-/* comm.c: the rate inside a node */
+/* comm.c: the rate inside a node; a step of a ring, so many bytes from each rank to the next */
 double oracle_inside_node(const struct oracle *o);
+double oracle_ring_step(const struct oracle_wire *w, double bytes);
 /* allreduce.c: of `bytes` on each of n ranks; w is the group's worst hop */
 double oracle_allreduce(const struct oracle *o, const struct oracle_wire *w,
                         const char *name, double n, double bytes);
