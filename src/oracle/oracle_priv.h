@@ -115,12 +115,9 @@ int64_t oracle_capacity(const struct oracle *o);
 /* memory.c: layers that are computed again, where blocks choose; false: no
  * memory */
 bool oracle_find_again(struct oracle *o);
-/* memory.c; memory_paper.c: the papers' closed form for one rank */
-void oracle_memory_paper(const struct oracle *o, int stage, int64_t rank,
-                         int64_t *size, struct pdl_projection *out);
-bool oracle_memory(const struct oracle *o, struct pdl_projection *out);
-/* of the fullest PE of one lane of the pipeline; -1: of all */
-bool oracle_memory_lane(const struct oracle *o, int lane,
-                        struct pdl_projection *out);
+/* memory_paper.c: the papers' closed form, on every rank (or those with the last
+ * parts) of a lane (-1: of all); false: out of memory */
+bool oracle_memory_paper(const struct oracle *o, int lane, bool all,
+                         struct pdl_projection *out);
 
 #endif

@@ -31,9 +31,10 @@ static bool keep_sizes(struct oracle_mesh *p, struct block_form *m,
 
         if (like->like[i] != i)
             continue;
-        x->size[k] = oracle_all_sizes(p->arena, m->s, like->rank[i]);
+        x->size[k] = PDL_NEW(p->arena, int64_t, m->s->plan.ntensors + 1);
         if (!x->size[k])
             return false;
+        oracle_all_sizes(&m->s->o, like->rank[i], m->s->inside, x->size[k]);
     }
     return x->size != NULL;
 }
@@ -125,25 +126,18 @@ static bool live_update(struct oracle_mesh *p, struct block_form *m,
 {
     const struct oracle_ranks *r = &p->alike[m->key.zero];
     const struct rank_slots *ranks = &p->ranks[m->key.zero];
-    const struct pdl_plan_stage *at = &s->plan.stages[stage];
     struct oracle_lived *lived =
         PDL_NEW(p->arena, struct oracle_lived, ranks->slots);
     struct oracle o = oracle_of(m, s);
 
     u->lived = lived;
-    o.arena = p->forms->scratch;
     for (int i = 0; lived && i < r->n; i++) {
-        struct oracle_lived *l = &lived[ranks->slot[i]];
-        struct oracle_tally *t;
+        int slot = ranks->slot[i];
 
         if (r->like[i] != i)
             continue;
-        oracle_sizes_of(m->s, stage, x->size[ranks->slot[i]]);
-        oracle_lived_base(&o, stage, m->s->size, l);
-        t = oracle_tally_make(&o, r->rank[i], m->s->size, l);
-        if (t)
-            l->update =
-                oracle_walk(&o, stage, at->first_update, at->nupdate, true, t);
+        oracle_sizes_of(&m->s->o, stage, x->size[slot], m->s->size);
+        oracle_live_update(&o, stage, r->rank[i], m->s->size, &lived[slot]);
     }
     return lived != NULL;
 }
@@ -177,7 +171,6 @@ static bool fill_update(struct oracle_mesh *p, const struct steps *s, int stage,
 {
     double *end = PDL_NEW(p->forms->scratch, double, s->n[stage] + 1);
 
-    u->blocks = s->blocks;
     u->run.n = s->n[stage];
     u->run.price = price;
     oracle_add_steps(&u->run);

@@ -127,82 +127,26 @@ static bool price_passes(struct oracle_mesh *p, struct block_form *m,
 
 /* ---- bytes -------------------------------------------------------------------- */
 
-/* Bytes of every tensor on a rank, whatever its stage. */
-int64_t *oracle_all_sizes(pdl_arena *a, const struct block_plan *s,
-                          int64_t rank)
-{
-    int64_t *all = PDL_NEW(a, int64_t, s->plan.ntensors + 1);
-
-    for (int i = 0; all && i < s->plan.ntensors; i++) {
-        const struct pdl_plan_tensor *t = &s->plan.tensors[i];
-        bool again = t->kind == PDL_PLAN_ACTIVATION && t->model_tensor >= 0 &&
-                     s->inside[t->model_tensor];
-
-        all[i] = again ? 0 : oracle_bytes(&s->o, i, rank);
-    }
-    return all;
-}
-
-/* Those of one stage. */
-void oracle_sizes_of(const struct block_plan *s, int stage, const int64_t *all)
-{
-    for (int i = 0; i < s->plan.ntensors; i++)
-        s->size[i] = s->plan.tensors[i].stage == stage ? all[i] : 0;
-}
-
-static bool live_stage(struct block_plan *s, int stage, int parts, int64_t rank,
-                       struct stage_live *l)
-{
-    const struct pdl_plan_stage *x = &s->stages[stage];
-    struct oracle_lived base = {.input = 0}; /* the rest changes no span */
-    struct oracle_tally *t;
-
-    for (int i = 0; i < s->plan.ntensors; i++) {
-        base.input +=
-            s->plan.tensors[i].kind == PDL_PLAN_INPUT ? s->size[i] : 0;
-        base.label +=
-            s->plan.tensors[i].kind == PDL_PLAN_LABEL ? s->size[i] : 0;
-    }
-    t = oracle_tally_make(&s->o, rank, s->size, &base);
-    for (int j = 0; t && j < parts; j++)
-        l->forward[j] =
-            oracle_walk(&s->o, stage, x->first_forward + j, 1, false, t);
-    for (int j = 0; t && j < parts; j++)
-        l->backward[j] =
-            oracle_walk(&s->o, stage, x->first_backward + j, 1, true, t);
-    for (int j = 0; t && x->nbackward > parts && j < parts; j++)
-        l->late[j] = oracle_walk(&s->o, stage, x->first_backward + parts + j, 1,
-                                 true, t);
-    l->input = base.input;
-    l->label = base.label;
-    l->written = oracle_written(&s->o, stage, s->size);
-    l->ahead = oracle_fetched(&s->o, stage, s->size);
-    return t != NULL;
-}
-
 /* Every rank that holds something of its own, at every stage. */
 static bool live_ranks(struct oracle_block_plans *g, struct block_form *m,
                        const struct oracle_ranks *r,
                        const struct rank_slots *ranks, struct lived *l)
 {
-    int parts = m->shape[0].parts;
-    bool ok = true;
+    int64_t *all = PDL_NEW(g->scratch, int64_t, m->s->plan.ntensors + 1);
+    bool ok = all != NULL;
 
     for (int k = 0; ok && k < m->s->plan.nstages; k++) {
         l->at[k] = PDL_NEW(g->arena, struct stage_live, ranks->slots);
         ok = l->at[k] != NULL;
     }
     for (int i = 0; ok && i < r->n; i++) {
-        int64_t *all;
-
         if (r->like[i] != i)
             continue;
-        all = oracle_all_sizes(g->scratch, m->s, r->rank[i]);
-        ok = all != NULL;
-        for (int k = 0; ok && k < m->s->plan.nstages; k++) {
-            oracle_sizes_of(m->s, k, all);
-            ok = live_stage(m->s, k, parts, r->rank[i],
-                            &l->at[k][ranks->slot[i]]);
+        oracle_all_sizes(&m->s->o, r->rank[i], m->s->inside, all);
+        for (int k = 0; k < m->s->plan.nstages; k++) {
+            oracle_sizes_of(&m->s->o, k, all, m->s->size);
+            oracle_live_passes(&m->s->o, k, &m->shape[k], r->rank[i],
+                               m->s->size, &l->at[k][ranks->slot[i]]);
         }
     }
     return ok;
@@ -225,9 +169,7 @@ static const struct lived *find_lived(struct oracle_mesh *p,
     if (l)
         return l;
     l = PDL_NEW(g->arena, struct lived, 1);
-    m->s->o.arena = g->scratch;
     ok = l && live_ranks(g, m, r, &p->ranks[zero], l);
-    m->s->o.arena = g->arena;
     pdl_arena_reset(g->scratch);
     if (!ok)
         return NULL;
@@ -241,37 +183,10 @@ static const struct lived *find_lived(struct oracle_mesh *p,
 
 /* ---- forward and backward ------------------------------------------------------------ */
 
-static bool price_parts(pdl_arena *a, struct stage_work *w)
+static bool price_stage(struct oracle_mesh *p, struct stage_work *w)
 {
-    const struct stage_passes *s = w->shape;
-    bool ok = true;
-
-    w->run = *s;
-    for (int p = s->copies || s->traffic ? PASS_FORWARD : PASS_BACKWARD;
-         p < PASSES; p++)
-        for (int i = 0; ok && i < s->parts; i++)
-            ok = oracle_price_list(a, &s->list[p][i], false, w->price[p > 0],
-                                   &w->run.list[p][i]);
-    return ok;
-}
-
-static void add_parts(struct stage_work *w)
-{
-    const struct stage_passes *s = w->shape;
-
-    for (int i = 0; i < s->parts; i++) {
-        struct stage_time *b = &w->backward[i];
-        double before;
-
-        oracle_add_list(&s->list[PASS_FORWARD][i], false, w->price[0],
-                        &w->forward[i], &w->contention);
-        oracle_add_list(&s->list[PASS_BACKWARD][i], true, w->price[1], b,
-                        &w->contention);
-        before = b->backward + b->backward_comm;
-        oracle_add_list(&s->list[PASS_LATE][i], true, w->price[1], b,
-                        &w->contention);
-        b->weights = b->backward + b->backward_comm - before;
-    }
+    return oracle_price_work(p->arena, false,
+                             w->shape->copies || w->shape->traffic, w);
 }
 
 /* The prices of a pass whose messages stay on their lane. */
@@ -309,16 +224,13 @@ static bool add_turns(struct oracle_mesh *p, struct block_form *m,
 
         x->price[back] = price_turn(p, m, w->lane, back, price[back]);
         x->price[!back] = price[!back];
-        if (!x->price[back])
-            return false;
-        add_parts(x);
-        if (!price_parts(p->arena, x))
+        if (!x->price[back] || !price_stage(p, x))
             return false;
     }
     return true;
 }
 
-bool oracle_price_work(struct oracle_mesh *p, struct stage_works *w)
+bool oracle_price_works(struct oracle_mesh *p, struct stage_works *w)
 {
     struct block_form *m = w->form;
     struct stream_price *price[2];
@@ -329,8 +241,7 @@ bool oracle_price_work(struct oracle_mesh *p, struct stage_works *w)
     for (int i = 0; i < m->s->plan.nstages; i++) {
         w->at[i].price[0] = price[0];
         w->at[i].price[1] = price[1];
-        add_parts(&w->at[i]);
-        if (!price_parts(p->arena, &w->at[i]))
+        if (!price_stage(p, &w->at[i]))
             return false;
     }
     w->priced =
@@ -362,7 +273,7 @@ enum pdl_status oracle_make_work(struct oracle_mesh *p, struct key *k,
     out->at[PLACE_DOWN] = out->at[PLACE_UP] = out->at[PLACE_MIDDLE];
     out->load = oracle_loading(&m->s->o);
     out->load.load_s /= (double)m->s->plan.micro_batches;
-    return m->key.zero || oracle_price_work(p, out)
+    return m->key.zero || oracle_price_works(p, out)
                ? PDL_OK
                : pdl_fail(err, PDL_ENOMEM, "out of memory");
 }

@@ -201,7 +201,7 @@ enum pdl_status oracle_mesh_price(struct oracle_mesh *p,
         return PDL_OK;
     start = pdl_clock_s();
     /* it lies in a table of ours */
-    ok = oracle_price_work(p, (struct stage_works *)w);
+    ok = oracle_price_works(p, (struct stage_works *)w);
     p->forms->effort.seconds += pdl_clock_s() - start;
     return ok ? PDL_OK : pdl_fail(err, PDL_ENOMEM, "out of memory");
 }

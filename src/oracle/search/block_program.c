@@ -123,8 +123,8 @@ static bool cut_blocks(const struct oracle_block_plans *g, struct block_plan *s,
     return true;
 }
 
-struct program oracle_form_program(struct oracle_block_plans *g,
-                                   const struct block_form *m, int stage)
+static struct program program_of(struct oracle_block_plans *g,
+                                 const struct block_form *m, int stage)
 {
     const struct block_plan *s = m->s;
 
@@ -144,45 +144,21 @@ struct program oracle_form_program(struct oracle_block_plans *g,
 /* How far operations of a part may look back. */
 enum { FARTHEST = 32 };
 
-static bool write_passes(struct oracle_block_plans *g, struct block_form *m,
-                         int stage, struct stage_passes *x)
-{
-    const struct pdl_plan_stage *s = &m->s->stages[stage];
-    struct program p = oracle_form_program(g, m, stage);
-    bool ok = oracle_program_begin(&p);
-    int last = p.first_round + (x->parts > 1 ? (int)m->key.blocks - 1 : 0);
-
-    p.repeats = x->parts > 1;
-    for (int j = 0; ok && j < x->parts; j++)
-        ok = oracle_program_part(&p, FORWARD, s->first_forward + j, 1, last - j,
-                                 &x->list[PASS_FORWARD][j]);
-    for (int j = 0; ok && j < x->parts; j++)
-        ok = oracle_program_part(&p, BACKWARD, s->first_backward + j, 1,
-                                 last - j, &x->list[PASS_BACKWARD][j]);
-    for (int j = 0; ok && x->split && j < x->parts; j++)
-        ok = oracle_program_part(&p, BACKWARD, s->first_backward + x->parts + j,
-                                 1, last - j, &x->list[PASS_LATE][j]);
-    pdl_arena_reset(g->scratch);
-    x->back = p.back;
-    return ok && p.back <= FARTHEST;
-}
-
 bool oracle_form_work(struct oracle_block_plans *g, struct block_form *m)
 {
     int most = m->key.activations ? WORK_BLOCKS + 1 : WORK_BLOCKS;
-    int parts = m->key.blocks == most ? most : 1;
-    bool ok = parts == 1 || cut_blocks(g, m->s, parts);
+    int blocks = m->key.blocks == most ? most : 1;
+    bool ok = blocks == 1 || cut_blocks(g, m->s, blocks);
 
     ok = ok && oracle_form_number(g, m, FORWARD) &&
          oracle_form_number(g, m, BACKWARD);
     for (int i = 0; ok && i < m->s->plan.nstages; i++) {
-        struct stage_passes *x = &m->shape[i];
+        struct program p = program_of(g, m, i);
 
-        x->parts = parts;
-        x->copies = m->key.activations;
-        x->traffic = m->key.zero > 1;
-        x->split = m->s->stages[i].nbackward > parts;
-        ok = write_passes(g, m, i, x);
+        ok = oracle_program_begin(&p) &&
+             oracle_write_passes(&p, blocks, &m->shape[i]) &&
+             p.back <= FARTHEST;
+        pdl_arena_reset(g->scratch);
     }
     return ok;
 }
@@ -273,7 +249,7 @@ static bool write_steps(struct oracle_block_plans *g, struct block_form *m,
                         const struct pdl_plan_rounds *rounds, const int *kind)
 {
     struct oracle o = m->s->o;
-    struct program p = oracle_form_program(g, m, stage);
+    struct program p = program_of(g, m, stage);
     size_t n = (size_t)oracle_update_steps(&x->plan, stage);
     struct stream_step *steps = PDL_NEW(g->scratch, struct stream_step, n + 1);
 

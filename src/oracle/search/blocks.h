@@ -148,17 +148,13 @@ struct oracle_mesh {
 /* lane_kinds.c: ranks that hold the same, once (m: NULL, or their form) */
 enum pdl_status oracle_mesh_alike(struct oracle_mesh *p, int zero,
                                   struct block_form **m, struct pdl_err *err);
-/* block_passes.c: ranks of a kind of lane; bytes of every tensor on a rank,
- * whatever its stage, and those of one stage (into s->size); a piece */
+/* block_passes.c: ranks of a kind of lane; a piece */
 void oracle_lane_ranks(const struct lanes *x, const struct block_plan *s,
                        int kind, struct oracle_ranks *r);
-int64_t *oracle_all_sizes(pdl_arena *a, const struct block_plan *s,
-                          int64_t rank);
-void oracle_sizes_of(const struct block_plan *s, int stage, const int64_t *all);
 enum pdl_status oracle_make_work(struct oracle_mesh *p, struct key *k,
                                  int64_t micro, int lane,
                                  struct stage_works *out, struct pdl_err *err);
-bool oracle_price_work(struct oracle_mesh *p, struct stage_works *w);
+bool oracle_price_works(struct oracle_mesh *p, struct stage_works *w);
 /* block_exchange.c: of every kind of lane */
 enum pdl_status oracle_make_update(struct oracle_mesh *p, struct key *k,
                                    int64_t blocks, struct stage_exchanges *out,
@@ -193,9 +189,6 @@ int oracle_block_plan_ranks(const struct block_plan *s, int64_t lane,
                             int64_t *ranks);
 
 /* block_program.c */
-/* A program of a stage of a form. */
-struct program oracle_form_program(struct oracle_block_plans *g,
-                                   const struct block_form *m, int stage);
 /* Tells operations of a pass apart by what they cost. */
 bool oracle_form_number(struct oracle_block_plans *g, struct block_form *m,
                         enum phase phase);

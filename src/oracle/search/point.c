@@ -1,17 +1,72 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A whole-model configuration from pieces. Seconds of a stage add up over its
- * blocks, what is live adds up along them, gradient exchange is run on the
- * streams (streams.c), the pipeline has the span of its tasks: the
- * functions are those that price a lowered plan, only their arguments come
- * from pieces. A test compares every figure with that plan's.
+ * A whole-model configuration as a step (step/step.c) of stages whose work and
+ * update are pieces of its mesh. A test compares every figure with that of the
+ * lowered plan.
  *
  * What points have in common is kept: the work of stages and the span of the
  * pipeline hold for every choice of sharded states, overlap and the like. */
-#include "oracle/search/point_priv.h"
+#include "oracle/search/point_kinds.h"
 
 #include <math.h>
 #include <string.h>
+
+enum { KEPT_PASSES = 256, KEPT_ORDERS = 16 };
+
+/* Passes of stages that have the same work, blocks and kind of lane. They do
+ * not depend on how many chunks there are, and stages of as many blocks come
+ * with many numbers of chunks: they are kept until points have another
+ * micro-batch. */
+struct passes {
+    struct passes *next;
+    const struct stage_work *work;
+    int64_t blocks;
+    int update;   /* kind of lane */
+    bool overlap; /* where something runs beside them */
+    bool folded;  /* zb-v: other messages between lanes */
+    struct stage_found found;
+};
+
+struct oracle_pricer {
+    const struct oracle_family *f;
+    struct oracle_point mesh, now;
+    bool ready; /* `now` is prepared */
+    pdl_arena *arena;
+    struct oracle_block_plans *forms;
+    struct oracle_mesh *pieces;
+    struct oracle lite; /* options and system; no plan */
+    struct oracle_changed changed;
+    struct pdl_plan plan; /* its pipeline only */
+    struct pdl_mesh pes;  /* how many */
+    struct pdl_strategy strategy;
+    struct split *splits, *split; /* all, and that of `now` */
+    struct step step;             /* of `now` */
+    struct passes *passes[KEPT_PASSES], *spare;
+    int64_t passes_of; /* micro-batch */
+    struct pdl_projection memory[STEP_UPDATES];
+    bool known[STEP_UPDATES];
+    /* ranks of which none holds the same, by zero: slots */
+    struct {
+        int n;
+        uint8_t work[ORACLE_MAX_RANKS], update[ORACLE_MAX_RANKS];
+    } held_by[ZERO_KINDS];
+    double least;
+    /* the same of points without sharded weights, by overlap where activations
+     * leave; of those like `floor_of` */
+    double floor[2];
+    struct oracle_point floor_of;
+    /* passes like those of this point hold more than there is (1: yes, -1:
+     * no, 0: not asked), whatever becomes of weights */
+    struct oracle_point hopeless_of;
+    int hopeless;
+    struct oracle_order order[KEPT_ORDERS];
+    double held;
+};
+
+static int update_of(const struct oracle_point *x)
+{
+    return 2 * x->zero + x->optimizer;
+}
 
 struct oracle_pricer *oracle_pricer_make(pdl_arena *a,
                                          struct oracle_block_plans *g,
@@ -30,111 +85,54 @@ struct oracle_pricer *oracle_pricer_make(pdl_arena *a,
     c->pes.pes = oracle_point_pes(mesh);
     c->plan.mesh = &c->pes;
     c->plan.model = f->model;
+    c->plan.strategy = &c->strategy;
+    c->plan.lanes = (int)mesh->pipe;
     c->lite = (struct oracle){
         .p = &c->plan, .sys = f->sys, .opt = f->opt, .arena = a};
-    c->plan.strategy = &c->strategy;
-    c->plan.model = f->model;
     oracle_settle(&c->lite, &c->changed);
     c->held = oracle_held(&c->lite);
-    c->forward = PDL_NEW(a, double, ORACLE_MAX_STAGES);
-    c->backward = PDL_NEW(a, double, ORACLE_MAX_STAGES);
-    c->weights = PDL_NEW(a, double, ORACLE_MAX_STAGES);
-    c->spans = PDL_NEW(a, double, ORACLE_MAX_STAGES);
-    c->made = PDL_NEW(a, double, 2 * (f->layers + 1) * f->model->ntensors);
-    c->back =
-        PDL_NEW(a, double, oracle_run_back(&(struct stage_passes){.back = 32}));
-    return c->pieces && c->forward && c->backward && c->weights && c->spans &&
-                   c->made && c->back
+    c->step = (struct step){
+        .o = &c->lite,
+        .arena = a,
+        .lanes = (int)mesh->pipe,
+        .spans = PDL_NEW(a, double, ORACLE_MAX_STAGES),
+        .made = PDL_NEW(a, double, 2 * (f->layers + 1) * f->model->ntensors),
+        .back = PDL_NEW(a, double,
+                        oracle_run_back(&(struct stage_passes){.back = 32})),
+        .lived =
+            PDL_NEW(a, struct oracle_lived, 2 * MAX_KINDS + ORACLE_MAX_STAGES)};
+    return c->pieces && c->step.spans && c->step.made && c->step.back &&
+                   c->step.lived
                ? c
                : NULL;
 }
 
 /* ---- stages ---------------------------------------------------------------------- */
 
-static int lane_of(const struct oracle_pricer *c, int64_t stage)
-{
-    return pdl_schedule_lane(c->strategy.schedule, c->plan.lanes, (int)stage);
-}
-
-static enum stage_place where_is(const struct oracle_pricer *c,
-                                 const struct split *s, int64_t stage)
-{
-    if (stage == 0)
-        return PLACE_FIRST;
-    if (stage == c->mesh.pipe * s->chunks - 1)
-        return PLACE_LAST;
-    if (lane_of(c, stage) == lane_of(c, stage + 1))
-        return PLACE_DOWN;
-    return lane_of(c, stage) == lane_of(c, stage - 1) ? PLACE_UP : PLACE_MIDDLE;
-}
-
-static int class_of(struct split *s, const struct class *x)
-{
-    for (int i = 0; i < s->nclasses; i++)
-        if (s->classes[i].where == x->where &&
-            s->classes[i].blocks == x->blocks &&
-            memcmp(s->classes[i].lane, x->lane, sizeof x->lane) == 0)
-            return i;
-    if (s->nclasses == MAX_CLASSES)
-        return -1;
-    s->classes[s->nclasses] = *x;
-    return s->nclasses++;
-}
-
-static enum pdl_status make_split(struct oracle_pricer *c, struct split *s,
-                                  struct pdl_err *err)
-{
-    int64_t stages = c->mesh.pipe * s->chunks;
-    const int64_t *blocks;
-    enum pdl_status st;
-
-    if (stages > ORACLE_MAX_STAGES)
-        return pdl_fail(err, PDL_EINVAL, "more than %d stages",
-                        ORACLE_MAX_STAGES);
-    if (stages > c->f->layers)
-        return pdl_fail(err, PDL_EINVAL, "%lld stages, but %lld blocks",
-                        (long long)stages, (long long)c->f->layers);
-    s->of = PDL_NEW(c->arena, int, stages);
-    s->in_flight = PDL_NEW(c->arena, int64_t, stages);
-    s->lanes = PDL_NEW(c->arena, int, c->mesh.pipe);
-    st = s->of && s->in_flight && s->lanes
-             ? oracle_stage_blocks(c->forms, stages, &blocks, err)
-             : pdl_fail(err, PDL_ENOMEM, "out of memory");
-    for (int64_t i = 0; st == PDL_OK && i < stages; i++) {
-        int64_t l = i % c->mesh.pipe;
-        int64_t stage = oracle_stage_of(c, l, i / c->mesh.pipe);
-
-        s->of[i] = class_of(
-            s, &(struct class){
-                   .where = where_is(c, s, stage),
-                   .blocks = blocks[stage],
-                   .lane = {oracle_mesh_lane(c->pieces, l, LANE_WORK),
-                            oracle_mesh_lane(c->pieces, l, LANE_UPDATE),
-                            oracle_mesh_lane(c->pieces, l, LANE_TRAFFIC)}});
-        if (s->of[i] < 0 || blocks[stage] < 1)
-            st = pdl_fail(err, PDL_EINVAL, "too many kinds of stages");
-    }
-    /* interleaved stages take as many micro-batches as lanes at a time */
-    s->full = 3 * c->mesh.pipe + stages;
-    return st;
-}
-
 static enum pdl_status find_split(struct oracle_pricer *c, int64_t chunks,
                                   bool bubble, struct pdl_err *err)
 {
     enum pdl_status st;
 
-    for (struct split *s = c->splits; s; s = s->next)
-        if (s->chunks == chunks && s->bubble == bubble) {
-            c->split = s;
-            return PDL_OK;
-        }
+    c->split = c->splits;
+    while (c->split &&
+           (c->split->chunks != chunks || c->split->bubble != bubble))
+        c->split = c->split->next;
+    if (c->split)
+        return PDL_OK;
     c->split = PDL_NEW(c->arena, struct split, 1);
     if (!c->split)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     c->split->chunks = chunks;
     c->split->bubble = bubble;
-    st = make_split(c, c->split, err);
+    st = oracle_split_stages(
+        c->arena, c->forms, c->f, c->pieces,
+        &(struct pdl_tasks){.schedule = c->strategy.schedule,
+                            .lanes = c->plan.lanes,
+                            .nstages = c->plan.nstages},
+        c->split, err);
+    for (int i = 0; i < c->split->n; i++)
+        c->split->stage[i].held = c->held;
     if (st == PDL_OK) {
         c->split->next = c->splits;
         c->splits = c->split;
@@ -142,130 +140,197 @@ static enum pdl_status find_split(struct oracle_pricer *c, int64_t chunks,
     return st;
 }
 
-/* Is lane b made of the same stages as a, with no more of them in flight? */
-static bool no_fuller(const struct split *s, int64_t pipe, int64_t a, int64_t b)
+/* The order of the point's tasks, or (brief) of no more micro-batches than it
+ * takes to hold all that is ever held; NULL: out of memory. */
+static struct oracle_order *find_order(struct oracle_pricer *c, bool brief)
 {
-    for (int64_t k = 0; k < s->chunks; k++)
-        if (s->of[k * pipe + a] != s->of[k * pipe + b] ||
-            s->in_flight[a * s->chunks + k] < s->in_flight[b * s->chunks + k])
-            return false;
-    return true;
-}
-
-struct oracle_order *oracle_point_order(struct oracle_pricer *c, bool brief)
-{
-    const struct split *s = c->split;
-    int64_t m = c->plan.micro_batches;
+    pdl_arena *scratch = oracle_block_plans_scratch(c->forms);
+    int64_t m = c->plan.micro_batches, most = c->split->enough;
     struct pdl_tasks shape = {.schedule = c->strategy.schedule,
                               .lanes = c->plan.lanes,
                               .nstages = c->plan.nstages,
-                              .micro = brief && m > s->full ? s->full : m};
+                              .micro = brief && m > most ? most : m};
     struct oracle_order *o =
         &c->order[(2 * (int)shape.schedule + brief) % KEPT_ORDERS];
     bool ok = true;
 
     if (o->schedule != shape.schedule || o->lanes != shape.lanes ||
         o->nstages != shape.nstages || o->micro != shape.micro)
-        ok = oracle_order_fill(o, c->arena,
-                               oracle_block_plans_scratch(c->forms), &shape);
+        ok = oracle_order_fill(o, c->arena, scratch, &shape);
     if (ok && brief && pdl_schedule_splits(shape.schedule))
-        ok = oracle_order_runs(o, c->arena,
-                               oracle_block_plans_scratch(c->forms));
-    pdl_arena_reset(oracle_block_plans_scratch(c->forms));
+        ok = oracle_order_runs(o, c->arena, scratch);
+    pdl_arena_reset(scratch);
     if (!ok)
         o->micro = 0;
     return ok ? o : NULL;
 }
 
-/* False: out of memory. */
-static bool find_lanes(struct oracle_pricer *c, int64_t m)
+/* The step of these stages; false: out of memory. */
+static bool begin_step(struct oracle_pricer *c)
 {
     struct split *s = c->split;
-    const struct oracle_order *o;
-    int64_t pipe = c->mesh.pipe;
+    struct step *x = &c->step;
+    int64_t m = c->plan.micro_batches;
+    bool same = s->schedule == c->strategy.schedule &&
+                (s->micro == m || (s->micro >= s->enough && m >= s->enough));
 
-    if (s->schedule == c->strategy.schedule &&
-        (s->micro == m || (s->micro >= s->full && m >= s->full)))
+    x->n = s->n;
+    x->stage = s->stage;
+    x->of = s->of;
+    x->chunks = (int)s->chunks;
+    x->in_flight = s->in_flight;
+    x->full = s->full;
+    x->nfull = s->nfull;
+    x->splits = pdl_schedule_splits(c->strategy.schedule);
+    x->ran = -1;
+    x->span = -1;
+    x->order = NULL;
+    if (same && !x->splits)
         return true;
-    o = oracle_point_order(c, true);
-    if (!o)
+    x->brief = find_order(c, true);
+    if (!x->brief)
         return false;
+    if (!same)
+        oracle_step_lanes(x);
     s->schedule = c->strategy.schedule;
     s->micro = m;
-    s->nlanes = 0;
-    for (int64_t l = 0; l < pipe; l++) {
-        bool again = false;
-
-        for (int64_t k = 0; k < s->chunks; k++)
-            s->in_flight[l * s->chunks + k] =
-                o->in_flight[oracle_stage_of(c, l, k)];
-        for (int k = 0; k < s->nlanes && !again; k++)
-            again = no_fuller(s, pipe, s->lanes[k], l);
-        if (!again)
-            s->lanes[s->nlanes++] = (int)l;
-    }
+    s->nfull = x->nfull;
     return true;
 }
 
-/* ---- the work of stages -------------------------------------------------------------- */
+/* ---- passes ---------------------------------------------------------------------- */
 
-static enum pdl_status work_classes(struct oracle_pricer *c,
-                                    const struct oracle_point *x, int64_t m,
-                                    struct pdl_err *err)
+static void forget_passes(struct oracle_pricer *c, int64_t micro)
 {
-    for (int i = 0; i < c->split->nclasses; i++) {
-        struct class *k = &c->split->classes[i];
-        const struct stage_works *w;
+    for (int i = 0; i < KEPT_PASSES; i++)
+        for (struct passes *p = c->passes[i], *next; p; p = next) {
+            next = p->next;
+            p->next = c->spare;
+            c->spare = p;
+        }
+    memset(c->passes, 0, sizeof c->passes);
+    c->passes_of = micro;
+}
+
+static struct passes *take_passes(struct oracle_pricer *c)
+{
+    struct passes *p = c->spare;
+
+    if (!p)
+        return PDL_NEW(c->arena, struct passes, 1);
+    c->spare = p->next;
+    return p;
+}
+
+/* Passes of stages like these, made or found; false: out of memory. */
+static bool find_passes(struct oracle_pricer *c, const struct oracle_point *x,
+                        const struct kind *k, struct step_stage *s)
+{
+    struct passes like = {
+        .work = s->work,
+        .blocks = k->blocks,
+        .update = k->lane[LANE_UPDATE],
+        .overlap = (s->work->shape->copies || c->step.runs) && c->step.overlap,
+        .folded = x->bubble == ORACLE_BUBBLE_V};
+    uint64_t h = (uint64_t)(uintptr_t)like.work + (uint64_t)k->blocks * 8191;
+    struct passes **at = &c->passes[(h * UINT64_C(0x9e3779b97f4a7c15)) >> 56];
+    struct passes *p = *at;
+
+    while (p && (p->work != like.work || p->blocks != like.blocks ||
+                 p->update != like.update || p->overlap != like.overlap ||
+                 p->folded != like.folded))
+        p = p->next;
+    if (p) {
+        s->found = &p->found;
+        return true;
+    }
+    p = take_passes(c);
+    if (!p)
+        return false;
+    like.found = p->found; /* its memory */
+    like.next = *at;
+    *p = like;
+    *at = p;
+    s->found = &p->found;
+    if (!c->step.runs) /* else with its update */
+        oracle_time_kind(&c->step, s);
+    return oracle_live_kind(&c->step, s, k->works->ranks->slots);
+}
+
+static enum pdl_status find_works(struct oracle_pricer *c,
+                                  const struct oracle_point *x,
+                                  struct pdl_err *err)
+{
+    int64_t m = c->plan.micro_batches;
+
+    if (c->passes_of != x->micro)
+        forget_passes(c, x->micro);
+    for (int i = 0; i < c->split->n; i++) {
+        struct kind *k = &c->split->kind[i];
+        struct step_stage *s = &c->split->stage[i];
         enum pdl_status st = oracle_mesh_work(
             c->pieces, x, m, k->blocks,
-            k->lane[c->traffic ? LANE_TRAFFIC : LANE_WORK], &w, err);
+            k->lane[c->step.runs ? LANE_TRAFFIC : LANE_WORK], &k->works, err);
 
         if (st != PDL_OK)
             return st;
-        k->works = w;
-        k->work = &w->at[k->where];
-        c->load = w->load;
-        c->load.load_s *= (double)m;
-        if (!oracle_find_passes(c, x, k))
+        s->work = &k->works->at[k->where];
+        c->step.load = k->works->load;
+        c->step.load.load_s *= (double)m;
+        if (!find_passes(c, x, k, s))
             return pdl_fail(err, PDL_ENOMEM, "out of memory");
     }
     return PDL_OK;
 }
 
-/* All stages of a lane, one micro-batch. */
-struct stage_time oracle_lane_time(const struct oracle_pricer *c, int64_t l)
+static enum pdl_status find_updates(struct oracle_pricer *c,
+                                    const struct oracle_point *x,
+                                    struct pdl_err *err)
 {
-    struct stage_time lane = {0};
+    int which = update_of(x);
 
-    for (int64_t k = 0; k < c->split->chunks; k++)
-        oracle_add_stage(&lane, &oracle_timed_of(c, l, k)->time);
-    return lane;
-}
+    c->step.which = which;
+    for (int i = 0; i < c->split->n; i++) {
+        struct kind *k = &c->split->kind[i];
+        const struct stage_exchanges *u;
+        enum pdl_status st = PDL_OK;
 
-/* What no schedule of these stages can be quicker than: a lane's own work,
- * after the forwards and before the backwards of the lanes before it. */
-static void find_least(struct oracle_pricer *c)
-{
-    double before = 0;
-
-    c->least = 0;
-    for (int64_t l = 0; l < c->mesh.pipe; l++) {
-        struct stage_time lane = oracle_lane_time(c, l);
-
-        c->least = fmax(c->least,
-                        before + c->micro_batches * oracle_stage_busy(&lane));
-        if (!c->bubble) /* else steps begin and end one after the other */
-            before += oracle_stage_busy(&oracle_timed_of(c, l, 0)->time);
+        if (!k->update[which]) {
+            st = oracle_mesh_update(c->pieces, x, k->blocks,
+                                    k->lane[LANE_UPDATE], &u, err);
+            if (st != PDL_OK)
+                return st;
+            k->update[which] =
+                &u->at[k->where < PLACES_WITH_WORK ? k->where : PLACE_MIDDLE];
+            k->update_ranks[x->zero] = u->ranks;
+        }
+        c->split->stage[i].update = k->update[which];
     }
+    return PDL_OK;
 }
 
-bool oracle_point_overlaps(const struct oracle_pricer *c,
-                           const struct oracle_point *x)
+/* ---- what no step is shorter than --------------------------------------------------- */
+
+/* A lane's own work, after the forwards and before the backwards of the lanes
+ * before it. */
+static double find_least(const struct oracle_pricer *c)
 {
-    return !x->no_overlap && oracle_overlaps(&c->lite);
+    double before = 0, least = 0;
+
+    for (int l = 0; l < c->step.lanes; l++) {
+        struct stage_time lane = oracle_lane_time(&c->step, l, c->step.chunks);
+        struct stage_time first = oracle_lane_time(&c->step, l, 1);
+
+        least = fmax(least, before + (double)c->plan.micro_batches *
+                                         oracle_stage_busy(&lane));
+        if (!c->now.bubble) /* else steps begin and end one after the other */
+            before += oracle_stage_busy(&first);
+    }
+    return least;
 }
 
-bool oracle_same_passes(const struct oracle_point *a,
+/* Are two points of a mesh alike, but for sharding, overlap and optimizer? */
+static bool same_passes(const struct oracle_point *a,
                         const struct oracle_point *b)
 {
     return a->micro == b->micro && a->chunks == b->chunks &&
@@ -273,18 +338,10 @@ bool oracle_same_passes(const struct oracle_point *a,
            a->activations == b->activations;
 }
 
-/* Is what is prepared of the same bytes? */
-static bool has_bytes_of(const struct oracle_pricer *c,
-                         const struct oracle_point *x)
-{
-    return c->ready && oracle_same_passes(&c->now, x) &&
-           oracle_work_zero(&c->now) == oracle_work_zero(x);
-}
-
 /* Where weights travel, stages take no less time than where they do not. */
 static void keep_floor(struct oracle_pricer *c, const struct oracle_point *x)
 {
-    if (!oracle_same_passes(&c->floor_of, x))
+    if (!same_passes(&c->floor_of, x))
         c->floor[0] = c->floor[1] = 0;
     c->floor_of = *x;
     c->floor[x->no_overlap] = c->least;
@@ -295,24 +352,38 @@ static void keep_floor(struct oracle_pricer *c, const struct oracle_point *x)
 static double floor_of(const struct oracle_pricer *c,
                        const struct oracle_point *x)
 {
-    return oracle_same_passes(&c->floor_of, x) ? c->floor[x->no_overlap] : 0;
+    return same_passes(&c->floor_of, x) ? c->floor[x->no_overlap] : 0;
 }
 
-static enum pdl_status prepare(struct oracle_pricer *c,
-                               const struct oracle_point *x,
-                               struct pdl_err *err)
+/* ---- preparing ---------------------------------------------------------------------- */
+
+static bool hides(const struct oracle_pricer *c, const struct oracle_point *x)
+{
+    return !x->no_overlap && oracle_overlaps(&c->lite);
+}
+
+/* Is what is prepared of the same bytes? */
+static bool has_bytes_of(const struct oracle_pricer *c,
+                         const struct oracle_point *x)
+{
+    return c->ready && same_passes(&c->now, x) &&
+           oracle_work_zero(&c->now) == oracle_work_zero(x);
+}
+
+static enum pdl_status describe(struct oracle_pricer *c,
+                                const struct oracle_point *x,
+                                struct pdl_err *err)
 {
     int64_t m = c->f->plan.batch / (oracle_point_replicas(x) * x->micro);
-    enum pdl_status st = oracle_mesh_lanes(c->pieces, err);
 
-    if (!has_bytes_of(c, x))
-        memset(c->known, 0, sizeof c->known);
-    c->ready = false;
     c->strategy.offload_activations = x->activations;
     c->strategy.offload_optimizer = false;
     c->strategy.zero = oracle_work_zero(x);
-    c->traffic = oracle_work_zero(x) > 0;
-    c->ran = false;
+    c->strategy.schedule = oracle_point_schedule(x);
+    c->plan.nstages = (int)(x->pipe * oracle_point_chunks(x));
+    c->plan.micro_batches = m;
+    c->step.runs = oracle_work_zero(x) > 0;
+    c->step.overlap = hides(c, x);
     if (x->activations && oracle_host_known(&c->lite, err) != PDL_OK)
         return PDL_EINVAL;
     if (x->chunks > 1 && m % x->pipe != 0)
@@ -320,47 +391,48 @@ static enum pdl_status prepare(struct oracle_pricer *c,
                         "strategy: interleaved stages need a multiple of "
                         "pipe=%lld micro-batches",
                         (long long)x->pipe);
-    c->strategy.schedule = oracle_point_schedule(x);
-    c->plan.lanes = (int)x->pipe;
+    return PDL_OK;
+}
+
+static enum pdl_status prepare(struct oracle_pricer *c,
+                               const struct oracle_point *x,
+                               struct pdl_err *err)
+{
+    enum pdl_status st = oracle_mesh_lanes(c->pieces, err);
+
+    if (!has_bytes_of(c, x))
+        memset(c->known, 0, sizeof c->known);
+    c->ready = false;
+    if (st == PDL_OK)
+        st = describe(c, x, err);
     if (st == PDL_OK)
         st = find_split(c, oracle_point_chunks(x), x->bubble > 0, err);
+    if (st == PDL_OK && !begin_step(c))
+        st = pdl_fail(err, PDL_ENOMEM, "out of memory");
+    if (st == PDL_OK)
+        st = find_works(c, x, err);
     if (st != PDL_OK)
         return st;
-    c->bubble = x->bubble;
-    c->plan.nstages = (int)(x->pipe * oracle_point_chunks(x));
-    c->plan.micro_batches = m;
-    c->micro_batches = (double)m;
-    c->overlap = oracle_point_overlaps(c, x);
-    if (!find_lanes(c, m))
-        return pdl_fail(err, PDL_ENOMEM, "out of memory");
-    st = work_classes(c, x, m, err);
-    if (st != PDL_OK)
-        return st;
-    if (c->traffic) {
+    c->now = *x;
+    if (c->step.runs) {
         c->least = floor_of(c, x);
     } else {
-        find_least(c);
+        c->least = find_least(c);
         keep_floor(c, x);
     }
-    c->span = -1;
-    c->now = *x;
     c->ready = true;
     return PDL_OK;
 }
 
 /* Passes do not depend on overlap, unless something runs beside them. */
-static bool is_prepared(const struct oracle_pricer *c,
-                        const struct oracle_point *x)
+static enum pdl_status make_ready(struct oracle_pricer *c,
+                                  const struct oracle_point *x,
+                                  struct pdl_err *err)
 {
-    return has_bytes_of(c, x) && (!(x->activations || c->traffic) ||
-                                  c->now.no_overlap == x->no_overlap);
-}
+    bool ready = has_bytes_of(c, x) && (!(x->activations || c->step.runs) ||
+                                        c->now.no_overlap == x->no_overlap);
 
-enum pdl_status oracle_point_prepare(struct oracle_pricer *c,
-                                     const struct oracle_point *x,
-                                     struct pdl_err *err)
-{
-    return is_prepared(c, x) ? PDL_OK : prepare(c, x, err);
+    return ready ? PDL_OK : prepare(c, x, err);
 }
 
 enum pdl_status oracle_point_floor(struct oracle_pricer *c,
@@ -375,29 +447,143 @@ enum pdl_status oracle_point_floor(struct oracle_pricer *c,
         return PDL_OK;
     }
     base.zero = oracle_work_zero(x) > 0 ? 0 : x->zero;
-    st = oracle_point_prepare(c, &base, err);
+    st = make_ready(c, &base, err);
     *least_s = c->least;
     return st;
 }
 
-enum pdl_status oracle_point_updates(struct oracle_pricer *c,
-                                     const struct oracle_point *x,
-                                     struct pdl_err *err)
-{
-    for (int i = 0; i < c->split->nclasses; i++) {
-        struct class *k = &c->split->classes[i];
-        const struct stage_exchanges *u;
-        enum pdl_status st;
+/* ---- memory ------------------------------------------------------------------------ */
 
-        if (k->update[x->zero][x->optimizer])
+/* Ranks that hold what none before them does. */
+static void find_held(struct oracle_pricer *c, int zero,
+                      const struct rank_slots *work,
+                      const struct rank_slots *update)
+{
+    uint8_t *w = c->held_by[zero].work, *u = c->held_by[zero].update;
+    int n = 0;
+
+    for (int r = 0; r < work->n; r++) {
+        int k = 0;
+
+        while (k < n && (w[k] != work->slot[r] || u[k] != update->slot[r]))
+            k++;
+        if (k < n)
             continue;
-        st = oracle_mesh_update(c->pieces, x, k->blocks, k->lane[LANE_UPDATE],
-                                &u, err);
-        if (st != PDL_OK)
-            return st;
-        k->update[x->zero][x->optimizer] =
-            &u->at[k->where < PLACES_WITH_WORK ? k->where : PLACE_MIDDLE];
-        k->update_ranks[x->zero] = u->ranks;
+        w[n] = work->slot[r];
+        u[n++] = update->slot[r];
     }
+    c->held_by[zero].n = n;
+}
+
+/* Overlap or not, it is the same. */
+static void fill_memory(struct oracle_pricer *c, const struct oracle_point *x,
+                        struct pdl_projection *out)
+{
+    struct pdl_projection *known = &c->memory[update_of(x)];
+    const struct kind *k = &c->split->kind[0];
+
+    if (!c->known[update_of(x)]) {
+        *known = (struct pdl_projection){.reason = ""};
+        if (c->held_by[x->zero].n == 0)
+            find_held(c, x->zero, k->works->ranks, k->update_ranks[x->zero]);
+        c->step.nranks = c->held_by[x->zero].n;
+        c->step.held_work = c->held_by[x->zero].work;
+        c->step.held_update = c->held_by[x->zero].update;
+        oracle_step_memory(&c->step, -1, known);
+        c->known[update_of(x)] = true;
+    }
+    *out = *known;
+}
+
+/* Sharded states leave passes as they are, and gather weights and scatter
+ * gradients besides: what the same passes hold with whole weights, less weights
+ * and their gradients, any of them holds. */
+enum pdl_status oracle_point_least_bytes(struct oracle_pricer *c,
+                                         const struct oracle_point *x,
+                                         struct pdl_projection *out,
+                                         struct pdl_err *err)
+{
+    struct oracle_point base = *x;
+    enum pdl_status st;
+
+    base.zero = 0;
+    base.optimizer = false;
+    *out = (struct pdl_projection){.reason = ""};
+    st = make_ready(c, &base, err);
+    if (st == PDL_OK)
+        oracle_step_passes(&c->step, c->split->kind[0].works->ranks->slots,
+                           out);
+    return st;
+}
+
+bool oracle_point_hopeless(struct oracle_pricer *c,
+                           const struct oracle_point *x)
+{
+    struct pdl_projection y;
+    struct pdl_err err;
+
+    if (c->hopeless && same_passes(&c->hopeless_of, x))
+        return c->hopeless > 0;
+    c->hopeless_of = *x;
+    c->hopeless = -1;
+    if (oracle_point_least_bytes(c, x, &y, &err) == PDL_OK &&
+        (y.allocated_bytes > oracle_capacity(&c->lite) ||
+         !oracle_host_fits(&c->lite, &y)))
+        c->hopeless = 1;
+    return c->hopeless > 0;
+}
+
+enum pdl_status oracle_point_memory(struct oracle_pricer *c,
+                                    const struct oracle_point *x,
+                                    struct pdl_projection *out, double *least_s,
+                                    struct pdl_err *err)
+{
+    enum pdl_status st = make_ready(c, x, err);
+
+    c->strategy.offload_optimizer = x->optimizer;
+    if (st == PDL_OK && x->optimizer)
+        st = oracle_host_known(&c->lite, err);
+    if (st == PDL_OK)
+        st = find_updates(c, x, err);
+    if (st != PDL_OK)
+        return st;
+    fill_memory(c, x, out);
+    oracle_find_fit(&c->lite, out);
+    *least_s = c->least;
     return PDL_OK;
+}
+
+/* ---- time ---------------------------------------------------------------------------- */
+
+enum pdl_status oracle_point_time(struct oracle_pricer *c,
+                                  const struct oracle_point *x,
+                                  struct pdl_projection *out,
+                                  struct pdl_err *err)
+{
+    enum pdl_status st = PDL_OK;
+
+    for (int i = 0; st == PDL_OK && c->step.runs && i < c->split->n; i++)
+        st = oracle_mesh_price(c->pieces, c->split->kind[i].works, err);
+    if (st != PDL_OK)
+        return st;
+    c->step.hides = hides(c, x);
+    if (!c->step.order)
+        c->step.order = find_order(c, false);
+    if (!c->step.order || !oracle_step_time(&c->step, out))
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    out->pes = oracle_point_pes(&c->mesh);
+    out->batch = c->f->plan.batch;
+    oracle_fill_rates(&c->lite, c->f->model, c->f->forward_flops, out);
+    return PDL_OK;
+}
+
+enum pdl_status oracle_point_price(struct oracle_pricer *c,
+                                   const struct oracle_point *x,
+                                   struct pdl_projection *out,
+                                   struct pdl_err *err)
+{
+    double least;
+    enum pdl_status st = oracle_point_memory(c, x, out, &least, err);
+
+    return st == PDL_OK ? oracle_point_time(c, x, out, err) : st;
 }

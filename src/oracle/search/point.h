@@ -135,25 +135,7 @@ struct rank_slots {
     uint8_t slot[ORACLE_MAX_RANKS];
 };
 
-/* Bytes of forward and backward on one of them; parts that are not there:
- * nothing. */
-struct stage_live {
-    struct oracle_span forward[STAGE_PARTS];
-    struct oracle_span backward[STAGE_PARTS];
-    struct oracle_span late[STAGE_PARTS];
-    int64_t input, label, written;
-    int64_t ahead; /* copied in while the task before runs */
-};
-
-/* Forward and backward of a stage. */
-struct stage_work {
-    const struct stage_passes *shape;    /* without prices */
-    const struct stage_live *live;       /* by slot */
-    const struct stream_price *price[2]; /* by pass */
-    struct stage_time forward[STAGE_PARTS], backward[STAGE_PARTS];
-    struct stage_passes run; /* what takes time, makes gradients or waits */
-    double contention;
-};
+/* Forward and backward of a stage, wherever it lies. */
 struct stage_works {
     struct stage_work at[PLACES]; /* the last two: if split */
     const struct rank_slots *ranks;
@@ -164,13 +146,6 @@ struct stage_works {
     bool priced; /* else live alone is known of its stages */
 };
 
-struct stage_exchange {
-    int64_t blocks;
-    struct stage_update run;
-    const struct oracle_lived *lived; /* by slot: base and update */
-    bool early;               /* it begins while backward runs, if it may */
-    double apart, apart_copy; /* exposed where nothing overlaps */
-};
 struct stage_exchanges {
     struct stage_exchange at[PLACES_WITH_WORK];
     const struct rank_slots *ranks;

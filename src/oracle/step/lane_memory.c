@@ -3,7 +3,7 @@
  * What a lane of a pipeline holds at its fullest moment, from what its stages
  * hold: weights, gradients and optimizer state all the time, activations of
  * the micro-batches in flight, and what comes on top while a task runs. Stages
- * are walked in memory.c, or composed from pieces. */
+ * are walked in memory.c. */
 #include "oracle/step/stage.h"
 
 /* What stays while other stages of the lane run. */
@@ -49,8 +49,10 @@ static void add_gradients(struct before *b, int64_t n)
 
 static struct held held_by(const struct oracle_lived *s, int64_t input)
 {
-    return (struct held){s->forward.saved + s->forward.input + input,
-                         s->forward.gradients + s->backward.gradients};
+    const struct oracle_span *f = &s->pass[PASS_FORWARD];
+
+    return (struct held){f->saved + f->input + input,
+                         f->gradients + s->pass[PASS_BACKWARD].gradients};
 }
 
 /* One stage of the lane, the others holding what they hold. */
@@ -60,14 +62,14 @@ static void note_stage(const struct oracle_lived *s, struct before b,
 {
     b.all += others->saved + s->ahead;
     add_gradients(&b, others->gradients);
-    note(&b, &s->forward, out);
+    note(&b, &s->pass[PASS_FORWARD], out);
     b.all -= s->ahead;
-    after(&b, &s->forward);
+    after(&b, &s->pass[PASS_FORWARD]);
     b.all += mine->saved * (in_flight - 1);
     add_gradients(&b, s->written);
-    note(&b, &s->backward, out);
+    note(&b, &s->pass[PASS_BACKWARD], out);
     add_gradients(&b, -s->written);
-    after(&b, &s->backward);
+    after(&b, &s->pass[PASS_BACKWARD]);
     note(&b, &s->update, out);
 }
 
@@ -98,39 +100,13 @@ static void note_host(const struct oracle_lived *const *stages,
     int64_t all = 0, update = 0;
 
     for (int k = 0; k < n; k++) {
-        all += stages[k]->host + stages[k]->forward.host * in_flight[k];
+        all +=
+            stages[k]->host + stages[k]->pass[PASS_FORWARD].host * in_flight[k];
         if (stages[k]->update.top_host > update)
             update = stages[k]->update.top_host;
     }
     all += update;
     out->host_bytes = all > out->host_bytes ? all : out->host_bytes;
-}
-
-void oracle_lane_memory(const struct oracle_lived *const *stages,
-                        const int64_t *in_flight, int n,
-                        struct pdl_projection *out)
-{
-    struct held all = {0, 0};
-    int64_t input;
-    struct before b = always(stages, n, &input);
-
-    note_host(stages, in_flight, n, out);
-    for (int k = 0; k < n; k++) {
-        struct held one = held_by(stages[k], input);
-
-        all.saved += one.saved * in_flight[k];
-        all.gradients += one.gradients;
-    }
-    for (int k = 0; k < n; k++) {
-        struct held one = held_by(stages[k], input);
-        struct held others = {all.saved - one.saved * in_flight[k],
-                              all.gradients - one.gradients};
-
-        /* one like the one before has the same moments */
-        if (k == 0 || stages[k] != stages[k - 1] ||
-            in_flight[k] != in_flight[k - 1])
-            note_stage(stages[k], b, &one, &others, in_flight[k], out);
-    }
 }
 
 struct oracle_span oracle_span_join(const struct oracle_span *a,
@@ -199,8 +175,11 @@ static void run_again(struct before *b, const struct oracle_span *s,
  * gradients: masks of dropout, which the gradients of inputs need last. */
 static int64_t left_over(const struct oracle_lived *s)
 {
-    return s->forward.all + s->backward.all + s->late.all -
-           s->forward.gradients - s->backward.gradients - s->late.gradients;
+    int64_t n = 0;
+
+    for (int k = 0; k < PASSES; k++)
+        n += s->pass[k].all - s->pass[k].gradients;
+    return n;
 }
 
 /* A lane whose backward is two tasks, in rounds that are alike. */
@@ -218,15 +197,15 @@ static void run_task(struct rounds *r, int pass, int i)
 
     if (pass == 0) {
         r->b.all += s->ahead;
-        note(&r->b, &s->forward, r->out);
-        after(&r->b, &s->forward);
+        note(&r->b, &s->pass[pass], r->out);
+        after(&r->b, &s->pass[pass]);
         r->b.all += r->input - s->ahead;
     } else if (pass == 1) {
-        run_again(&r->b, &s->backward, &r->begun[0][i], r->out);
+        run_again(&r->b, &s->pass[pass], &r->begun[0][i], r->out);
         r->b.all -= r->input + left_over(s);
     } else {
         add_gradients(&r->b, s->written);
-        run_again(&r->b, &s->late, &r->begun[1][i], r->out);
+        run_again(&r->b, &s->pass[pass], &r->begun[1][i], r->out);
         add_gradients(&r->b, -s->written);
     }
 }
@@ -249,22 +228,59 @@ static void run_rounds(struct rounds *r, const struct order_run *x, int chunks)
     }
 }
 
+/* One stage after another at its fullest. */
+static void note_stages(const struct oracle_lived *const *stages,
+                        const int64_t *in_flight, int n,
+                        struct pdl_projection *out)
+{
+    struct held all = {0, 0};
+    int64_t input;
+    struct before b = always(stages, n, &input);
+
+    for (int k = 0; k < n; k++) {
+        struct held one = held_by(stages[k], input);
+
+        all.saved += one.saved * in_flight[k];
+        all.gradients += one.gradients;
+    }
+    for (int k = 0; k < n; k++) {
+        struct held one = held_by(stages[k], input);
+        struct held others = {all.saved - one.saved * in_flight[k],
+                              all.gradients - one.gradients};
+
+        /* one like the one before has the same moments */
+        if (k == 0 || stages[k] != stages[k - 1] ||
+            in_flight[k] != in_flight[k - 1])
+            note_stage(stages[k], b, &one, &others, in_flight[k], out);
+    }
+}
+
 /* A micro-batch holds what its forward leaves, then what its gradients of
  * weights read; those gradients stay from the first on (some, of norms say,
  * are made with those of inputs). */
-void oracle_tasks_memory(const struct order_runs *runs,
-                         const struct oracle_lived *const *stages,
-                         const int64_t *in_flight, int n,
-                         struct pdl_projection *out)
+static void note_tasks(const struct order_runs *runs,
+                       const struct oracle_lived *const *stages, int n,
+                       struct pdl_projection *out)
 {
     struct rounds r = {.stages = stages, .out = out};
 
     r.b = always(stages, n, &r.input);
-    note_host(stages, in_flight, n, out);
     for (int k = 0; k < runs->n; k++)
         run_rounds(&r, &runs->run[k], n);
     for (int i = 0; i < n; i++) {
         note(&r.b, &stages[i]->update, out);
         after(&r.b, &stages[i]->update);
     }
+}
+
+void oracle_lane_memory(const struct order_runs *runs,
+                        const struct oracle_lived *const *stages,
+                        const int64_t *in_flight, int n,
+                        struct pdl_projection *out)
+{
+    note_host(stages, in_flight, n, out);
+    if (runs)
+        note_tasks(runs, stages, n, out);
+    else
+        note_stages(stages, in_flight, n, out);
 }

@@ -8,13 +8,13 @@
  * runtime's, src/train/memory.c). Weights of 16 bits
  * have a 32-bit copy beside the optimizer's slots. What frameworks keep besides
  * (gradient buffers, scores of attention, masks, 32-bit logits) is their habit
- * or the job's option. All ranks: memory_ranks.c; memory=paper is
- * memory_paper.c. */
+ * or the job's option. A stage is walked here, pass by pass; what a lane of
+ * them holds: step_memory.c. memory=paper is memory_paper.c. */
 #include "oracle/step/stage.h"
 
 #include <string.h>
 
-struct oracle_tally {
+struct tally {
     int64_t state; /* bytes that the optimizer keeps for what it updates */
     int64_t extra; /* what no tensor of the plan stands for, at this moment */
     int64_t work, buffers; /* the same: of a kernel, of a move */
@@ -25,7 +25,7 @@ struct oracle_tally {
 };
 
 /* Everything that is live at this moment. */
-static int64_t sum(const struct oracle_tally *t)
+static int64_t sum(const struct tally *t)
 {
     int64_t n = t->state + t->extra + t->work + t->buffers;
 
@@ -172,7 +172,7 @@ static bool recomputes_add(const struct oracle *o, const struct pdl_plan_op *op)
 /* Before and after an operation: what it keeps stays from the forward operation that
  * backward uses to backward itself. */
 static void begin_extra(const struct oracle *o, const struct pdl_plan_op *op,
-                        bool back, struct oracle_tally *t)
+                        bool back, struct tally *t)
 {
     int64_t n = keeps(o, op, t->rank);
 
@@ -188,7 +188,7 @@ static void begin_extra(const struct oracle *o, const struct pdl_plan_op *op,
 }
 
 static void end_extra(const struct oracle *o, const struct pdl_plan_op *op,
-                      struct oracle_tally *t)
+                      struct tally *t)
 {
     t->extra = t->work = t->buffers = 0;
     if (op->pass == PDL_BACKWARD_DATA)
@@ -196,8 +196,7 @@ static void end_extra(const struct oracle *o, const struct pdl_plan_op *op,
 }
 
 /* A tensor comes (1) or goes (-1). */
-static void count(const struct oracle *o, int x, int sign,
-                  struct oracle_tally *t)
+static void count(const struct oracle *o, int x, int sign, struct tally *t)
 {
     enum pdl_plan_kind kind = o->p->tensors[x].kind;
     int64_t n = kind == PDL_PLAN_WEIGHT_GRADIENT
@@ -208,8 +207,7 @@ static void count(const struct oracle *o, int x, int sign,
         sign * (o->p->tensors[x].host ? t->size[x] : n);
 }
 
-static void make(const struct oracle *o, int i, int stage,
-                 struct oracle_tally *t)
+static void make(const struct oracle *o, int i, int stage, struct tally *t)
 {
     const struct pdl_plan_op *op = &o->p->ops[i];
 
@@ -239,7 +237,7 @@ static bool is_handed(const struct oracle *o, int i, int k)
     return false;
 }
 
-static void drop(const struct oracle *o, int i, struct oracle_tally *t)
+static void drop(const struct oracle *o, int i, struct tally *t)
 {
     const struct pdl_plan_op *op = &o->p->ops[i];
 
@@ -249,7 +247,7 @@ static void drop(const struct oracle *o, int i, struct oracle_tally *t)
 }
 
 /* What the operation works in, while it runs. */
-static void begin_work(const struct oracle *o, int i, struct oracle_tally *t)
+static void begin_work(const struct oracle *o, int i, struct tally *t)
 {
     struct pdl_plan_copies c = {.buffer = 0};
 
@@ -261,9 +259,8 @@ static void begin_work(const struct oracle *o, int i, struct oracle_tally *t)
     t->buffers = c.buffer;
 }
 
-static void compare(const struct oracle_tally *t,
-                    const struct oracle_tally *start, int64_t start_sum,
-                    struct oracle_span *s)
+static void compare(const struct tally *t, const struct tally *start,
+                    int64_t start_sum, struct oracle_span *s)
 {
     int64_t all = sum(t) - start_sum;
 
@@ -279,16 +276,16 @@ static void compare(const struct oracle_tally *t,
     s->top_buffers = t->buffers;
 }
 
-static int64_t saved(const struct oracle_tally *t)
+static int64_t saved(const struct tally *t)
 {
     return t->live[PDL_PLAN_ACTIVATION] + t->live[PDL_PLAN_STATISTIC];
 }
 
 static struct oracle_span walk_item(const struct oracle *o, int stage,
                                     const struct pdl_plan_item *it, bool back,
-                                    struct oracle_tally *t)
+                                    struct tally *t)
 {
-    struct oracle_tally start = *t;
+    struct tally start = *t;
     struct oracle_span s = {.top_all = INT64_MIN / 4};
     int64_t start_sum = sum(&start);
 
@@ -317,19 +314,18 @@ static struct oracle_span walk_item(const struct oracle *o, int stage,
     return s;
 }
 
-struct oracle_span oracle_walk(const struct oracle *o, int stage,
-                               int first_item, int nitems, bool back,
-                               struct oracle_tally *t)
+static struct oracle_span walk(const struct oracle *o, int stage, int first,
+                               int nitems, bool back, struct tally *t)
 {
     struct oracle_span s = {.top_all = INT64_MIN / 4};
 
-    for (int i = first_item; i < first_item + nitems; i++) {
+    for (int i = first; i < first + nitems; i++) {
         const struct pdl_plan_item *it = &o->p->items[i];
         struct oracle_span one = walk_item(o, stage, it, back, t);
 
         if (it->repeat > 1)
             one = oracle_span_repeat(&one, it->repeat);
-        s = i == first_item ? one : oracle_span_join(&s, &one);
+        s = i == first ? one : oracle_span_join(&s, &one);
     }
     return s;
 }
@@ -372,52 +368,26 @@ static int64_t state_of(const struct oracle *o, const struct pdl_plan_stage *s,
     return n;
 }
 
-void oracle_lived_base(const struct oracle *o, int lane, const int64_t *size,
-                       struct oracle_lived *stages)
+/* What stays there of a stage. */
+static void find_base(const struct oracle *o, int stage, const int64_t *size,
+                      struct oracle_lived *l)
 {
-    int lanes = o->p->lanes;
+    const struct pdl_plan_stage *s = &o->p->stages[stage];
 
-    for (int s = lane; s < o->p->nstages; s++)
-        if (pdl_plan_lane(o->p, s) == lane)
-            stages[s / lanes] = (struct oracle_lived){
-                .state = state_of(o, &o->p->stages[s], size, false),
-                .host = state_of(o, &o->p->stages[s], size, true)};
+    *l = (struct oracle_lived){.state = state_of(o, s, size, false),
+                               .host = state_of(o, s, size, true)};
     for (int i = 0; i < o->p->ntensors; i++) {
         const struct pdl_plan_tensor *t = &o->p->tensors[i];
         int bits = pdl_dtype_bits(t->dtype);
-        struct oracle_lived *s = &stages[t->stage / lanes];
 
-        if (pdl_plan_lane(o->p, t->stage) != lane)
+        if (t->kind != PDL_PLAN_WEIGHT || t->stage != stage)
             continue;
-        if (t->kind == PDL_PLAN_INPUT)
-            s->input += size[i];
-        if (t->kind == PDL_PLAN_LABEL)
-            s->label += size[i];
-        if (t->kind != PDL_PLAN_WEIGHT)
-            continue;
-        s->weights += oracle_times(o, t->round) * size[i];
+        l->weights += oracle_times(o, t->round) * size[i];
         if (bits > 0)
-            s->buffers +=
+            l->buffers +=
                 oracle_times(o, t->round) *
                 (int64_t)((double)size[i] * 8 * buffer_bytes(o) / bits);
     }
-}
-
-struct oracle_tally *oracle_tally_make(const struct oracle *o, int64_t rank,
-                                       const int64_t *size,
-                                       const struct oracle_lived *base)
-{
-    struct oracle_tally *t = PDL_NEW(o->arena, struct oracle_tally, 1);
-
-    if (!t)
-        return NULL;
-    *t =
-        (struct oracle_tally){.state = base->state, .rank = rank, .size = size};
-    t->live[PDL_PLAN_WEIGHT] = base->weights;
-    t->live[PDL_PLAN_INPUT] = base->input;
-    t->live[PDL_PLAN_LABEL] = base->label;
-    t->live[PDL_PLAN_WEIGHT_GRADIENT] = base->buffers;
-    return t;
 }
 
 /* "layers.17" of "layers.17.attn.q.weight" */
@@ -430,7 +400,7 @@ static size_t block_name(const char *name)
 
 /* Gradients of the largest block of several weights, before they join the
  * buffers. */
-int64_t oracle_written(const struct oracle *o, int stage, const int64_t *size)
+static int64_t written(const struct oracle *o, int stage, const int64_t *size)
 {
     const char *block = "";
     size_t same = 0;
@@ -458,7 +428,7 @@ int64_t oracle_written(const struct oracle *o, int stage, const int64_t *size)
 
 /* Offload: what backward begins with comes back while the task before still
  * runs, where there is one. */
-int64_t oracle_fetched(const struct oracle *o, int stage, const int64_t *size)
+static int64_t fetched(const struct oracle *o, int stage, const int64_t *size)
 {
     const struct pdl_plan_item *it =
         &o->p->items[o->p->stages[stage].first_backward];
@@ -491,69 +461,37 @@ static int64_t sent_by(const struct oracle *o, int first_item, int nitems,
     return n;
 }
 
-static void hold_sent(const struct oracle *o, int stage, const int64_t *size,
-                      struct oracle_lived *s)
+void oracle_live_passes(const struct oracle *o, int stage,
+                        const struct stage_passes *x, int64_t rank,
+                        const int64_t *size, struct stage_live *l)
 {
-    const struct pdl_plan_stage *x = &o->p->stages[stage];
-    int64_t there = sent_by(o, x->first_forward, x->nforward, size);
-    int64_t back = sent_by(o, x->first_backward, x->nbackward, size);
-    int64_t micro = o->p->micro_batches;
+    const struct pdl_plan_stage *s = &o->p->stages[stage];
+    struct tally t = {.rank = rank, .size = size}; /* spans are differences */
 
-    s->forward.top_all += (micro - oracle_in_flight(o, stage)) * back;
-    s->forward.all += there;
-    s->forward.saved += there;
-    s->backward.top_all += (micro - 1) * back;
-    s->backward.all += micro * back - there;
-    s->update.all -= micro * back;
-}
-
-static void live_through(const struct oracle *o, int stage, int64_t rank,
-                         const int64_t *size, struct oracle_lived *s)
-{
-    const struct pdl_plan_stage *x = &o->p->stages[stage];
-    bool split = pdl_schedule_splits(o->order->schedule);
-    int first = split ? oracle_pass_items(o->p, x->first_backward, x->nbackward)
-                      : x->nbackward;
-    struct oracle_tally *t = oracle_tally_make(o, rank, size, s);
-
-    if (!t)
-        return;
-    s->forward = oracle_walk(o, stage, x->first_forward, x->nforward, false, t);
-    s->backward = oracle_walk(o, stage, x->first_backward, first, true, t);
-    if (split)
-        s->late = oracle_walk(o, stage, x->first_backward + first,
-                              x->nbackward - first, true, t);
-    s->update = oracle_walk(o, stage, x->first_update, x->nupdate, true, t);
-    if (o->p->nstages > 1 && o->opt->parameters != PDL_IDEAL && !split)
-        hold_sent(o, stage, size, s);
-    s->written = oracle_written(o, stage, size);
-    s->ahead =
-        oracle_in_flight(o, stage) < 2 ? 0 : oracle_fetched(o, stage, size);
-}
-
-void oracle_by_lifetimes(const struct oracle *o, int lane, int64_t rank,
-                         const int64_t *size, struct pdl_projection *out)
-{
-    int lanes = o->p->lanes, n = o->p->nstages / lanes;
-    struct oracle_lived stages[ORACLE_MAX_STAGES];
-    const struct oracle_lived *of[ORACLE_MAX_STAGES];
-    int64_t in_flight[ORACLE_MAX_STAGES];
-
-    memset(stages, 0, (size_t)n * sizeof stages[0]);
-    memset(in_flight, 0, (size_t)n * sizeof in_flight[0]);
-    oracle_lived_base(o, lane, size, stages);
-    for (int k = 0; k < n; k++)
-        of[k] = &stages[k];
-    for (int s = lane; s < o->p->nstages; s++) {
-        if (pdl_plan_lane(o->p, s) != lane)
-            continue;
-        live_through(o, s, rank, size, &stages[s / lanes]);
-        in_flight[s / lanes] = oracle_in_flight(o, s);
+    for (int i = 0; i < o->p->ntensors; i++) {
+        l->input += o->p->tensors[i].kind == PDL_PLAN_INPUT ? size[i] : 0;
+        l->label += o->p->tensors[i].kind == PDL_PLAN_LABEL ? size[i] : 0;
     }
-    if (pdl_schedule_splits(o->order->schedule))
-        oracle_tasks_memory(&o->order->runs[lane], of, in_flight, n, out);
-    else
-        oracle_lane_memory(of, in_flight, n, out);
+    for (int k = 0; k < PASSES; k++)
+        for (int i = 0; i < x->parts[k]; i++)
+            l->part[k][i] = walk(o, stage, x->item[k][i], x->items[k][i],
+                                 k > PASS_FORWARD, &t);
+    l->written = written(o, stage, size);
+    l->ahead = fetched(o, stage, size);
+    if (o->p->nstages > 1 && o->opt->parameters != PDL_IDEAL && !x->split) {
+        l->sent[0] = sent_by(o, s->first_forward, s->nforward, size);
+        l->sent[1] = sent_by(o, s->first_backward, s->nbackward, size);
+    }
+}
+
+void oracle_live_update(const struct oracle *o, int stage, int64_t rank,
+                        const int64_t *size, struct oracle_lived *l)
+{
+    const struct pdl_plan_stage *s = &o->p->stages[stage];
+    struct tally t = {.rank = rank, .size = size};
+
+    find_base(o, stage, size, l);
+    l->update = walk(o, stage, s->first_update, s->nupdate, true, &t);
 }
 
 static bool blocks_choose(const struct pdl_strategy *s)

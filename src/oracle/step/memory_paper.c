@@ -56,8 +56,8 @@ static int64_t layer_buffers(const struct oracle *o, int stage,
 
 /* 2 * (B (x + y) + w): every layer keeps its own, values and gradients, of
  * all micro-batches that are in flight; nothing is reused. */
-void oracle_memory_paper(const struct oracle *o, int stage, int64_t rank,
-                         int64_t *size, struct pdl_projection *out)
+static void by_layers(const struct oracle *o, int stage, int64_t rank,
+                      int64_t *size, struct pdl_projection *out)
 {
     int64_t act, weights = 0;
 
@@ -76,4 +76,27 @@ void oracle_memory_paper(const struct oracle *o, int stage, int64_t rank,
     out->activations_bytes = 2 * act;
     out->weights_bytes = weights;
     out->gradients_bytes = weights;
+}
+
+bool oracle_memory_paper(const struct oracle *o, int lane, bool all,
+                         struct pdl_projection *out)
+{
+    int64_t *size = PDL_NEW(o->arena, int64_t, o->p->model->ntensors + 1);
+    struct oracle_ranks r;
+
+    for (int s = 0; size && s < o->p->nstages; s++) {
+        int last = 0;
+
+        if (lane >= 0 && pdl_plan_lane(o->p, s) != lane)
+            continue;
+        oracle_find_ranks(o, s, &r);
+        for (int i = r.n - 1; i >= 0; i--) {
+            last = r.rank[i] > r.rank[last] ? i : last;
+            if (all && r.like[i] == i)
+                by_layers(o, s, r.rank[i], size, out);
+        }
+        if (!all)
+            by_layers(o, s, r.rank[last], size, out);
+    }
+    return size != NULL;
 }

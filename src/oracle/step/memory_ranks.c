@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The fullest PE: of the representative ranks, those are walked (memory.c) of
+ * Bytes of a plan: of the representative ranks, those are walked (memory.c) of
  * which some tensor is larger than on every rank before. */
-#include "oracle/step/stage.h"
-
-#include <string.h>
+#include "oracle/step/step.h"
 
 /* Values that a fused kernel makes again for backward: the activation inside
  * a gated feed-forward. */
@@ -15,60 +13,46 @@ bool *oracle_find_inside(const struct oracle *o)
     bool *inside = PDL_NEW(o->arena, bool, m->ntensors + 1);
 
     for (int i = 0; inside && f && f->fused && i + 1 < m->nnodes; i++)
-        if (strcmp(m->nodes[i].op->name, "silu") == 0 &&
-            strcmp(m->nodes[i + 1].op->name, "mul") == 0)
+        if (pdl_op_id(m->nodes[i].op) == PDL_ID_SILU &&
+            pdl_op_id(m->nodes[i + 1].op) == PDL_ID_MUL)
             inside[m->nodes[i].out[0]] = true;
     return inside;
 }
 
-void oracle_sizes(const struct oracle *o, int stage, int64_t rank,
-                  const bool *inside, int64_t *size)
+void oracle_all_sizes(const struct oracle *o, int64_t rank, const bool *inside,
+                      int64_t *all)
 {
-    int lane = pdl_plan_lane(o->p, stage);
-
-    for (int i = 0; i < o->p->ntensors; i++) {
-        int form = oracle_tensor_form(o, i);
-
-        size[i] = form < i ? size[form] : oracle_bytes(o, i, rank);
-    }
     for (int i = 0; i < o->p->ntensors; i++) {
         const struct pdl_plan_tensor *t = &o->p->tensors[i];
-        bool again = t->kind == PDL_PLAN_ACTIVATION && t->model_tensor >= 0 &&
-                     inside[t->model_tensor];
 
-        if (again ||
-            (t->stage != stage && pdl_plan_lane(o->p, t->stage) != lane))
-            size[i] = 0;
+        all[i] = t->kind == PDL_PLAN_ACTIVATION && t->model_tensor >= 0 &&
+                         inside[t->model_tensor]
+                     ? 0
+                     : oracle_bytes(o, i, rank);
     }
 }
 
-/* What the allocator reserves, and what the device holds beside it. */
-void oracle_fill_device(const struct oracle *o, struct pdl_projection *out)
+void oracle_sizes_of(const struct oracle *o, int stage, const int64_t *all,
+                     int64_t *size)
 {
-    const struct pdl_framework *f =
-        o->opt->parameters == PDL_IDEAL ? NULL : o->opt->framework;
-
-    out->reserved_bytes = out->allocated_bytes;
-    if (f)
-        out->reserved_bytes +=
-            (int64_t)((double)out->activations_bytes * f->fragments);
-    out->peak_bytes = out->reserved_bytes + (f ? (int64_t)f->context_bytes : 0);
-    out->capacity_bytes = oracle_capacity(o);
+    for (int i = 0; i < o->p->ntensors; i++)
+        size[i] = o->p->tensors[i].stage == stage ? all[i] : 0;
 }
 
-/* Sizes of all tensors on the ranks that were walked. */
-struct walked {
+/* Ranks that are looked at, and sizes of all tensors there. */
+struct looked_at {
     int n;
+    int rank[ORACLE_MAX_RANKS];
     int64_t *size[ORACLE_MAX_RANKS];
 };
 
 /* Is no tensor larger than on one of the ranks before? Then it needs no more. */
-static bool fits_into(const int64_t *size, const struct walked *before, int n)
+static bool fits_into(const struct looked_at *x, const int64_t *size, int n)
 {
-    for (int k = 0; k < before->n; k++) {
+    for (int k = 0; k < x->n; k++) {
         int i = 0;
 
-        while (i < n && size[i] <= before->size[k][i])
+        while (i < n && size[i] <= x->size[k][i])
             i++;
         if (i == n)
             return true;
@@ -76,85 +60,89 @@ static bool fits_into(const int64_t *size, const struct walked *before, int n)
     return false;
 }
 
-static void remember(const struct oracle *o, const int64_t *size,
-                     struct walked *w)
-{
-    size_t n = (size_t)o->p->ntensors;
-
-    if (!w->size[w->n])
-        w->size[w->n] = PDL_NEW(o->arena, int64_t, n + 1);
-    if (w->size[w->n]) /* without: the next is walked too */
-        memcpy(w->size[w->n++], size, n * sizeof *size);
-}
-
 /* The last parts of a split are the largest: they come first. */
-static void walk_ranks(const struct oracle *o, int stage, const bool *inside,
-                       int64_t *size, struct walked *before,
-                       struct pdl_projection *out)
+static bool choose_ranks(const struct oracle *o, struct looked_at *x)
 {
+    const bool *inside = oracle_find_inside(o);
     struct oracle_ranks r;
+    int n = o->p->ntensors;
 
-    before->n = 0;
-    oracle_find_ranks(o, stage, &r);
-    for (int i = r.n - 1; i >= 0; i--) {
+    oracle_find_ranks(o, 0, &r);
+    for (int i = r.n - 1; inside && i >= 0; i--) {
+        int64_t **size = &x->size[x->n];
+
         if (r.like[i] != i)
             continue;
-        if (o->p->strategy->memory_paper) {
-            oracle_memory_paper(o, stage, r.rank[i], size, out);
-            continue;
-        }
-        oracle_sizes(o, stage, r.rank[i], inside, size);
-        if (fits_into(size, before, o->p->ntensors))
-            continue;
-        oracle_by_lifetimes(o, stage, r.rank[i], size, out);
-        if (i > 0)
-            remember(o, size, before);
+        if (!*size && !(*size = PDL_NEW(o->arena, int64_t, n + 1)))
+            return false;
+        oracle_all_sizes(o, r.rank[i], inside, *size);
+        if (!fits_into(x, *size, n))
+            x->rank[x->n++] = i;
     }
+    return inside != NULL;
 }
 
-/* The papers' reuse factor, on the rank with the last parts. */
-static double reuse(const struct oracle *o, int64_t *size,
-                    const struct pdl_projection *x)
+static bool live_stage(const struct oracle *o, const struct looked_at *x,
+                       int stage, int64_t *size, struct stage_work *w,
+                       struct stage_exchange *u)
 {
-    struct pdl_projection kept = {.allocated_bytes = 0};
+    struct stage_live *live = PDL_NEW(o->arena, struct stage_live, x->n + 1);
+    struct oracle_lived *lived =
+        PDL_NEW(o->arena, struct oracle_lived, x->n + 1);
     struct oracle_ranks r;
 
-    for (int s = 0; s < o->p->nstages; s++) {
-        int64_t last = 0;
+    oracle_find_ranks(o, stage, &r);
+    for (int k = 0; live && lived && k < x->n; k++) {
+        int64_t rank = r.rank[x->rank[k]];
 
-        oracle_find_ranks(o, s, &r);
-        for (int i = 0; i < r.n; i++)
-            last = r.rank[i] > last ? r.rank[i] : last;
-        oracle_memory_paper(o, s, last, size, &kept);
+        oracle_sizes_of(o, stage, x->size[k], size);
+        oracle_live_passes(o, stage, w->shape, rank, size, &live[k]);
+        oracle_live_update(o, stage, rank, size, &lived[k]);
     }
-    return kept.allocated_bytes > 0
-               ? (double)(x->allocated_bytes - x->optimizer_bytes) /
-                     (double)kept.allocated_bytes
-               : 0;
+    w->live = live;
+    u->lived = lived;
+    return live && lived;
 }
 
-bool oracle_memory_lane(const struct oracle *o, int lane,
-                        struct pdl_projection *out)
+bool oracle_plan_lives(struct step *c, struct stage_work *work,
+                       struct stage_exchange *update)
 {
-    int most = o->p->ntensors > o->p->model->ntensors ? o->p->ntensors
-                                                      : o->p->model->ntensors;
-    int64_t *size = PDL_NEW(o->arena, int64_t, most + 1);
-    struct walked before = {.n = 0};
-    const bool *inside = oracle_find_inside(o);
+    const struct oracle *o = c->o;
+    struct looked_at x = {.n = 0};
+    uint8_t *slot = PDL_NEW(o->arena, uint8_t, ORACLE_MAX_RANKS);
+    int64_t *size = PDL_NEW(o->arena, int64_t, o->p->ntensors + 1);
 
-    if (!size || !inside)
+    if (!slot || !size || !choose_ranks(o, &x))
         return false;
     for (int s = 0; s < o->p->nstages; s++)
-        if ((o->p->strategy->memory_paper || s < o->p->lanes) &&
-            (lane < 0 || pdl_plan_lane(o->p, s) == lane))
-            walk_ranks(o, s, inside, size, &before, out);
-    if (lane < 0) /* of a whole plan */
-        out->gamma = reuse(o, size, out);
-    oracle_fill_device(o, out);
+        if (!live_stage(o, &x, s, size, &work[s], &update[s]) ||
+            !oracle_live_kind(c, &c->stage[s], x.n))
+            return false;
+    for (int i = 0; i < x.n; i++)
+        slot[i] = (uint8_t)(x.n - 1 - i); /* the first is looked at last */
+    c->nranks = x.n;
+    c->held_work = c->held_update = slot;
     return true;
 }
 
-bool oracle_memory(const struct oracle *o, struct pdl_projection *out)
+bool oracle_plan_memory(const struct step *c, int lane,
+                        struct pdl_projection *out)
 {
-    return oracle_memory_lane(o, -1, out);
+    struct pdl_projection kept = {.allocated_bytes = 0};
+
+    if (!c->o->p->strategy->memory_paper)
+        oracle_step_memory(c, lane, out);
+    else if (oracle_memory_paper(c->o, lane, true, out))
+        oracle_fill_device(c->o, out);
+    else
+        return false;
+    if (lane >= 0)
+        return true;
+    if (!oracle_memory_paper(c->o, lane, false, &kept))
+        return false;
+    out->gamma = kept.allocated_bytes > 0
+                     ? (double)(out->allocated_bytes - out->optimizer_bytes) /
+                           (double)kept.allocated_bytes
+                     : 0;
+    return true;
 }

@@ -36,26 +36,14 @@ static void range_of(const struct pdl_plan *p, int first_item, int nitems,
         nitems > 0 ? it[nitems - 1].first_op + it[nitems - 1].nops - *first : 0;
 }
 
-void oracle_update_ops(const struct pdl_plan *p, int stage, int *first, int *n)
-{
-    const struct pdl_plan_stage *s = &p->stages[stage];
-
-    range_of(p, s->first_update, s->nupdate, first, n);
-}
-
-static int64_t count_ops(const struct pdl_plan *p, int first, int nitems)
-{
-    int64_t n = 0;
-
-    for (int i = first; i < first + nitems; i++)
-        n += p->items[i].repeat * p->items[i].nops;
-    return n;
-}
-
 int64_t oracle_update_steps(const struct pdl_plan *p, int stage)
 {
-    return count_ops(p, p->stages[stage].first_update,
-                     p->stages[stage].nupdate);
+    const struct pdl_plan_stage *s = &p->stages[stage];
+    int64_t n = 0;
+
+    for (int i = s->first_update; i < s->first_update + s->nupdate; i++)
+        n += p->items[i].repeat * p->items[i].nops;
+    return n;
 }
 
 /* What an operation reads and makes: the first time that its item is run, and
@@ -112,7 +100,7 @@ static void find_read(struct program *p)
     const struct pdl_plan_stage *s = &plan->stages[p->stage];
     int first, n;
 
-    oracle_update_ops(plan, p->stage, &first, &n);
+    range_of(plan, s->first_update, s->nupdate, &first, &n);
     for (int i = first; i < first + n; i++)
         for (int k = 0; k < plan->ops[i].nin; k++)
             p->read[plan->ops[i].in[k]] = true;

@@ -1,142 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A plan's step on a system: its stages (stage.c), the pipeline by an event
- * simulation of its schedule (pipeline.c), the lane that takes longest, and
- * memory. */
-#include "oracle/step/stage.h"
+ * A plan's step on a system: its stages (stage.c) are those of a step (step.c),
+ * each of a kind of its own. */
+#include "oracle/step/step.h"
 
 #include <math.h>
-#include <string.h>
 
 bool oracle_find_order(struct oracle *o)
 {
     o->order = oracle_plan_order(o->arena, o->p);
     return o->order && (!pdl_schedule_splits(o->order->schedule) ||
                         oracle_order_runs(o->order, o->arena, o->arena));
-}
-
-static double span_of_tasks(const struct oracle *o,
-                            const double *const seconds[ORACLE_PASSES],
-                            double *lanes)
-{
-    double span = oracle_order_span(o->order, seconds, lanes), *done;
-    int passes = pdl_schedule_splits(o->order->schedule) ? 3 : 2;
-
-    done = o->record ? o->record->done : NULL;
-    for (int p = 0; done && p < passes; p++)
-        for (int s = 0; s < o->p->nstages; s++)
-            for (int64_t m = 0; m < o->p->micro_batches; m++)
-                *done++ = oracle_order_end(o->order, p, s, m);
-    return span;
-}
-
-/* Tasks of a stage include the messages that it waits for. */
-static double makespan(const struct oracle *o, const struct stage_time *t,
-                       double *lanes)
-{
-    double forward[ORACLE_MAX_STAGES], backward[ORACLE_MAX_STAGES];
-    double weights[ORACLE_MAX_STAGES];
-
-    for (int s = 0; s < o->p->nstages; s++) {
-        double back = t[s].backward + t[s].backward_comm + t[s].backward_copy;
-
-        forward[s] = t[s].forward + t[s].forward_comm + t[s].forward_copy;
-        weights[s] = t[s].weights < back ? t[s].weights : back;
-        backward[s] = back - weights[s];
-    }
-    return span_of_tasks(o, (const double *[]){forward, backward, weights},
-                         lanes);
-}
-
-void oracle_add_stage(struct stage_time *sum, const struct stage_time *t)
-{
-    sum->forward += t->forward;
-    sum->backward += t->backward;
-    sum->update += t->update;
-    sum->recompute += t->recompute;
-    sum->layer_comm += t->layer_comm;
-    sum->layer_between += t->layer_between;
-    sum->halo += t->halo;
-    sum->p2p += t->p2p;
-    sum->gradient_comm += t->gradient_comm;
-    sum->forward_comm += t->forward_comm;
-    sum->backward_comm += t->backward_comm;
-    sum->exposed_gradients += t->exposed_gradients;
-    sum->forward_copy += t->forward_copy;
-    sum->backward_copy += t->backward_copy;
-    sum->update_copy += t->update_copy;
-}
-
-/* ---- the step ----------------------------------------------------------------- */
-
-double oracle_stage_busy(const struct stage_time *t)
-{
-    return t->forward + t->backward + t->forward_comm + t->backward_comm +
-           t->forward_copy + t->backward_copy;
-}
-
-double oracle_stage_tail(const struct stage_time *t)
-{
-    return t->exposed_gradients + t->update + t->update_copy;
-}
-
-void oracle_fill_times(double m, const struct stage_time *t, double span,
-                       const struct oracle_loading *load,
-                       struct pdl_projection *out)
-{
-    double copies = m * (t->forward_copy + t->backward_copy) + t->update_copy;
-
-    out->forward_s = m * t->forward;
-    out->backward_s = m * (t->backward - t->recompute);
-    out->recompute_s = m * t->recompute;
-    out->update_s = t->update;
-    out->layer_comm_s = m * t->layer_comm;
-    out->layer_between_s = m * t->layer_between;
-    out->halo_s = m * t->halo;
-    out->p2p_s = m * t->p2p;
-    out->gradient_comm_s = t->gradient_comm;
-    out->compute_s =
-        out->forward_s + out->backward_s + out->recompute_s + out->update_s;
-    out->comm_s =
-        out->layer_comm_s + out->halo_s + out->p2p_s + out->gradient_comm_s;
-    out->exposed_comm_s =
-        m * (t->forward_comm + t->backward_comm) + t->exposed_gradients;
-    out->bubble_s = span - m * oracle_stage_busy(t);
-    if (out->bubble_s < 1e-12 * span) /* what rounding leaves */
-        out->bubble_s = 0;
-    out->step_s = out->compute_s + out->exposed_comm_s + out->bubble_s + copies;
-    out->io_s = oracle_io(load, out->step_s);
-    out->step_s += out->io_s;
-    out->io_s += copies;
-}
-
-static void fill_times(const struct oracle *o, const struct stage_time *t,
-                       double span, struct pdl_projection *out)
-{
-    struct oracle_loading load = oracle_loading(o);
-
-    oracle_fill_times((double)o->p->micro_batches, t, span, &load, out);
-}
-
-/* The lane that takes longest is the critical one. */
-static bool fill_lanes(const struct oracle *o, const struct stage_time *t,
-                       struct pdl_projection *out)
-{
-    struct stage_time lane[ORACLE_MAX_STAGES];
-    double span[ORACLE_MAX_STAGES], longest = makespan(o, t, span);
-    int worst = 0;
-
-    if (longest < 0)
-        return false;
-    memset(lane, 0, (size_t)o->p->lanes * sizeof lane[0]);
-    for (int s = 0; s < o->p->nstages; s++)
-        oracle_add_stage(&lane[pdl_plan_lane(o->p, s)], &t[s]);
-    for (int l = 0; l < o->p->lanes; l++)
-        if (span[l] + oracle_stage_tail(&lane[l]) >
-            span[worst] + oracle_stage_tail(&lane[worst]))
-            worst = l;
-    fill_times(o, &lane[worst], span[worst], out);
-    return true;
 }
 
 /* ---- the papers' pipeline ------------------------------------------------------ */
@@ -156,58 +30,44 @@ static bool in_lock_step(const struct oracle *o)
            o->p->micro_batches > 1;
 }
 
-/* Every stage as slow as the slowest, messages taken out of the tasks. */
-static struct stage_time slowest_of(const struct stage_time *t, int n)
+/* Every stage as slow as the slowest, messages taken out of the tasks; false:
+ * out of memory. */
+static bool find_slowest(struct step *c, struct stage_time *out)
 {
-    struct stage_time x = t[0];
+    for (int s = 0; s < c->o->p->nstages; s++) {
+        struct stage_time t;
 
-    for (int s = 0; s < n; s++) {
-        x.forward = larger(x.forward, t[s].forward);
-        x.backward = larger(x.backward, t[s].backward);
-        x.recompute = larger(x.recompute, t[s].recompute);
-        x.update = larger(x.update, t[s].update);
-        x.layer_comm = larger(x.layer_comm, t[s].layer_comm);
-        x.layer_between = larger(x.layer_between, t[s].layer_between);
-        x.halo = larger(x.halo, t[s].halo);
-        x.gradient_comm = larger(x.gradient_comm, t[s].gradient_comm);
-        x.exposed_gradients =
-            larger(x.exposed_gradients, t[s].exposed_gradients);
-        x.forward_comm = larger(s > 0 ? x.forward_comm : 0,
-                                t[s].forward_comm - t[s].forward_send);
-        x.backward_comm = larger(s > 0 ? x.backward_comm : 0,
-                                 t[s].backward_comm - t[s].backward_send);
-        x.forward_send = larger(x.forward_send, t[s].forward_send);
-        x.backward_send = larger(x.backward_send, t[s].backward_send);
-        x.weights = larger(x.weights, t[s].weights);
-        x.forward_copy = larger(x.forward_copy, t[s].forward_copy);
-        x.backward_copy = larger(x.backward_copy, t[s].backward_copy);
-        x.update_copy = larger(x.update_copy, t[s].update_copy);
+        if (!oracle_stage_time(c, s, &t))
+            return false;
+        t.forward_comm -= t.forward_send;
+        t.backward_comm -= t.backward_send;
+        for (int i = 0; i < STAGE_TIMES; i++)
+            out->each[i] = larger(out->each[i], t.each[i]);
     }
-    return x;
+    return true;
 }
 
-static double span_of(const struct oracle *o, const struct stage_time *each)
+static double span_of(const struct step *c, const struct stage_time *t)
 {
-    struct stage_time t[ORACLE_MAX_STAGES] = {{0}};
+    double pass[PASSES][ORACLE_MAX_STAGES];
 
-    for (int s = 0; s < o->p->nstages; s++)
-        t[s] = *each;
-    return makespan(o, t, NULL);
+    for (int s = 0; s < c->o->p->nstages; s++)
+        oracle_stage_tasks(t, &pass[0][s], &pass[1][s], &pass[2][s]);
+    return oracle_order_span(
+        c->order, (const double *[]){pass[0], pass[1], pass[2]}, NULL);
 }
 
 /* The plan's own schedule says how many slots a pass has. */
-static bool fill_lock_step(const struct oracle *o, const struct stage_time *t,
-                           struct pdl_projection *out)
+static bool fill_lock_step(struct step *c, struct pdl_projection *out)
 {
-    struct stage_time x = slowest_of(t, o->p->nstages);
-    double slots = span_of(o, &(struct stage_time){.forward = 1});
-    double span = span_of(o, &x);
-    double messages = (slots - 1) * (x.forward_send + x.backward_send);
+    struct stage_time x = {.forward = 0};
+    double slots = span_of(c, &(struct stage_time){.forward = 1}), messages;
 
-    if (slots < 0 || span < 0)
+    if (!find_slowest(c, &x))
         return false;
+    messages = (slots - 1) * (x.forward_send + x.backward_send);
     x.p2p = 0;
-    fill_times(o, &x, span, out);
+    oracle_fill_times(c, &x, span_of(c, &x), out);
     out->p2p_s = messages;
     out->comm_s += messages;
     out->exposed_comm_s += messages;
@@ -305,10 +165,10 @@ static bool unfold(struct oracle *o)
 {
     const struct pdl_plan *p = o->p;
     bool parts = p->roll != NULL && !o->record;
+    struct stage_passes unused;
 
     for (int s = 0; s < p->nstages; s++)
-        parts = parts && p->stages[s].nforward <= STAGE_PARTS &&
-                p->stages[s].nbackward <= 2 * STAGE_PARTS - 2;
+        parts = parts && oracle_list_passes(p, s, 1, &unused);
     if (!parts)
         return pdl_plan_unroll(o->arena, p, &o->p, NULL) == PDL_OK;
     return pdl_plan_rounds_open(o->arena, p, &o->rounds, NULL) == PDL_OK &&
@@ -333,17 +193,130 @@ static enum pdl_status check(const struct oracle *o, struct pdl_err *err)
                : PDL_EINVAL;
 }
 
+/* ---- a plan as a step ------------------------------------------------------------ */
+
+/* Where all stages are run: the farthest that is looked back at, and times of
+ * gradients. */
+static bool make_room(struct step *c, const struct stage_work *w, int64_t slots)
+{
+    int64_t back = oracle_run_back(&w->run);
+
+    if (!c->made)
+        c->made = PDL_NEW(c->arena, double, slots + 1);
+    if (back > c->nback) {
+        c->back = PDL_NEW(c->arena, double, back);
+        c->nback = back;
+    }
+    return c->made && c->back;
+}
+
+/* Prices a stage and runs it; what that lies in is the next one's. */
+static bool run_stage(struct step *c, pdl_arena *a, int s,
+                      struct stream_price *price, struct stage_work *w,
+                      struct stage_exchange *u)
+{
+    const struct oracle *o = c->o;
+    struct step_stage *k = &c->stage[s];
+    struct oracle_lane room;
+    const struct oracle *mine = oracle_on_stage(o, s, &room);
+    int64_t slots =
+        o->rounds ? pdl_plan_rounds_tensors(o->rounds) : o->p->ntensors;
+
+    *k = (struct step_stage){.work = w,
+                             .update = u,
+                             .blocks = 1,
+                             .slots = slots,
+                             .held = oracle_held(mine),
+                             .found = PDL_NEW(o->arena, struct stage_found, 1)};
+    if (!k->found || !oracle_plan_stage(mine, a, s, price, w, u) ||
+        !make_room(c, w, slots))
+        return false;
+    for (int f = 0; f < 2; f++) {
+        k->found->made[f] = c->made;
+        k->found->nmade[f] = slots;
+    }
+    return oracle_run_kind(c, k, false);
+}
+
+/* Each stage is of a kind of its own. */
+static bool begin_step(struct step *c, const struct oracle *o)
+{
+    int n = o->p->nstages, lanes = o->p->lanes;
+    int *of = PDL_NEW(o->arena, int, n);
+
+    *c = (struct step){.o = o,
+                       .arena = o->arena,
+                       .n = n,
+                       .of = of,
+                       .lanes = lanes,
+                       .chunks = n / lanes,
+                       .order = o->order,
+                       .brief = o->order,
+                       .splits = pdl_schedule_splits(o->order->schedule),
+                       .load = oracle_loading(o),
+                       .runs = true,
+                       .overlap = oracle_overlaps(o),
+                       .span = -1};
+    c->stage = PDL_NEW(o->arena, struct step_stage, n);
+    c->in_flight = PDL_NEW(o->arena, int64_t, n);
+    c->full = PDL_NEW(o->arena, int, lanes);
+    c->lived = PDL_NEW(o->arena, struct oracle_lived, 2 * n + c->chunks);
+    c->spans = PDL_NEW(o->arena, double, lanes);
+    for (int l = 0; of && l < lanes; l++)
+        for (int k = 0; k < c->chunks; k++)
+            of[k * lanes + l] =
+                pdl_schedule_stage(o->order->schedule, lanes, l, k);
+    return of && c->stage && c->in_flight && c->full && c->lived && c->spans;
+}
+
+static bool run_stages(struct step *c)
+{
+    const struct oracle *o = c->o;
+    int n = o->p->nstages;
+    struct stage_work *w = PDL_NEW(o->arena, struct stage_work, n);
+    struct stage_exchange *u = PDL_NEW(o->arena, struct stage_exchange, n);
+    struct stream_price *price =
+        PDL_NEW(o->arena, struct stream_price, o->p->nops + 1);
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    bool ok = w && u && price && a;
+
+    oracle_step_lanes(c);
+    for (int s = 0; ok && s < n; s++) {
+        ok = run_stage(c, a, s, price, &w[s], &u[s]);
+        pdl_arena_reset(a);
+    }
+    pdl_arena_destroy(a);
+    return ok && (o->p->strategy->memory_paper || oracle_plan_lives(c, w, u));
+}
+
+static void note_ends(const struct oracle *o)
+{
+    double *done = o->record ? o->record->done : NULL;
+    int passes = pdl_schedule_splits(o->order->schedule) ? 3 : 2;
+
+    for (int p = 0; done && p < passes; p++)
+        for (int s = 0; s < o->p->nstages; s++)
+            for (int64_t m = 0; m < o->p->micro_batches; m++)
+                *done++ = oracle_order_end(o->order, p, s, m);
+}
+
 /* False: out of memory. */
+static bool make_step(struct oracle *o, struct step *c)
+{
+    return unfold(o) && oracle_prepare(o) && oracle_find_order(o) &&
+           oracle_find_again(o) && begin_step(c, o) && run_stages(c);
+}
+
 static bool price(struct oracle *o, struct pdl_projection *x)
 {
-    struct stage_time t[ORACLE_MAX_STAGES] = {{0}};
+    struct step c;
 
-    if (!unfold(o) || !oracle_prepare(o) || !oracle_find_order(o) ||
-        !oracle_find_again(o) || !oracle_price_stages(o, t, &x->contention) ||
-        !(in_lock_step(o) ? fill_lock_step(o, t, x) : fill_lanes(o, t, x)))
+    if (!make_step(o, &c) || !oracle_step_time(&c, x) ||
+        (in_lock_step(o) && !fill_lock_step(&c, x)))
         return false;
+    note_ends(o);
     fill_rates(o, x);
-    return oracle_memory(o, x);
+    return oracle_plan_memory(&c, -1, x);
 }
 
 enum pdl_status oracle_project(const struct pdl_plan *plan,
@@ -356,14 +329,14 @@ enum pdl_status oracle_project(const struct pdl_plan *plan,
         .p = plan, .sys = sys, .opt = opt, .err = err, .record = record};
     struct pdl_projection x = {.reason = ""};
     struct oracle_changed changed;
-    bool filled, host;
+    bool filled;
 
     if (check(&o, err) != PDL_OK)
         return PDL_EINVAL;
     oracle_settle(&o, &changed);
     o.arena = pdl_arena_create(PDL_ARENA_DEFAULT);
     filled = o.arena && price(&o, &x);
-    host = oracle_host_fits(&o, &x);
+    oracle_find_fit(&o, &x);
     pdl_arena_destroy(o.arena);
     if (!filled)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
@@ -371,12 +344,6 @@ enum pdl_status oracle_project(const struct pdl_plan *plan,
         return pdl_fail(
             err, PDL_EINVAL, "allreduce=%s does not run on groups of this size",
             plan->strategy->allreduce ? plan->strategy->allreduce : "auto");
-    x.feasible = x.peak_bytes <= x.capacity_bytes;
-    if (!x.feasible)
-        x.reason = "more memory than a PE has";
-    else if (!host)
-        x.reason = "more memory than a host has";
-    x.feasible = x.feasible && host;
     *out = x;
     return PDL_OK;
 }
@@ -387,4 +354,59 @@ enum pdl_status pdl_project(const struct pdl_plan *plan,
                             struct pdl_projection *out, struct pdl_err *err)
 {
     return oracle_project(plan, sys, opt, NULL, out, err);
+}
+
+enum pdl_status pdl_lane_memory(pdl_arena *a, const struct pdl_plan *plan,
+                                const struct pdl_system *sys,
+                                const struct pdl_oracle_options *opt,
+                                struct pdl_lane_memory *out,
+                                struct pdl_err *err)
+{
+    struct oracle o = {.p = plan, .sys = sys, .opt = opt, .err = err};
+    struct pdl_projection *lane =
+        PDL_NEW(a, struct pdl_projection, plan->lanes + 1);
+    struct oracle_changed changed;
+    struct step c;
+    bool filled;
+
+    if (plan->nstages > ORACLE_MAX_STAGES)
+        return pdl_fail(err, PDL_EINVAL, "more than %d stages",
+                        ORACLE_MAX_STAGES);
+    oracle_settle(&o, &changed);
+    o.arena = lane ? pdl_arena_create(PDL_ARENA_DEFAULT) : NULL;
+    filled = o.arena && make_step(&o, &c);
+    for (int l = 0; filled && l < plan->lanes; l++) {
+        lane[l].reason = "";
+        filled = oracle_plan_memory(&c, l, &lane[l]);
+    }
+    pdl_arena_destroy(o.arena);
+    if (!filled)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    *out = (struct pdl_lane_memory){plan->lanes, lane};
+    return PDL_OK;
+}
+
+double oracle_forward_s(const struct pdl_plan *plan,
+                        const struct pdl_system *sys,
+                        const struct pdl_oracle_options *opt)
+{
+    struct oracle o = {.p = plan, .sys = sys, .opt = opt};
+    struct oracle_changed changed;
+    struct stage_work w = {.shape = NULL};
+    struct stage_exchange u = {.lived = NULL};
+    struct stage_run run = {.passes = &w.run, .update = &u.run, .blocks = 1};
+    struct stage_ran ran = {.forward = -1};
+    struct stream_price *price;
+
+    oracle_pe_settle(&sys->pe, opt->precision, &o.pe);
+    oracle_leave_out(&o, &changed);
+    o.arena = pdl_arena_create(PDL_ARENA_DEFAULT);
+    if (o.arena && oracle_prepare(&o) &&
+        (price = PDL_NEW(o.arena, struct stream_price, plan->nops + 1)) &&
+        oracle_plan_stage(&o, o.arena, 0, price, &w, &u) &&
+        (run.made = PDL_NEW(o.arena, double, plan->ntensors + 1)) &&
+        (run.back = PDL_NEW(o.arena, double, oracle_run_back(&w.run))))
+        oracle_run_passes(&run, &ran);
+    pdl_arena_destroy(o.arena);
+    return ran.forward;
 }

@@ -1,40 +1,13 @@
-/* Shared by pricing a plan (project.c, memory.c) and the points of a search
- * (search/point.c): what is known of a stage, and what follows from it. */
+/* Stages of a step: what forward and backward of one take and hold, and its
+ * exchange and update. They are read off a plan (stage.c, memory.c): the one
+ * that is priced, or a small one of few blocks whose parts come as often as the
+ * stage has blocks (search). What a step takes that consists of them: step.h. */
 #ifndef ORACLE_STAGE_H
 #define ORACLE_STAGE_H
 
 #include "oracle/step/streams.h"
 
-/* ---- time -------------------------------------------------------------------- */
-
-/* stage.c: all stages, and the most contention; false: out of memory */
-bool oracle_price_stages(const struct oracle *o, struct stage_time *t,
-                         double *contention);
-/* Of a pass' items those of its first task; backward may have two. */
-int oracle_pass_items(const struct pdl_plan *p, int first, int n);
-bool oracle_overlaps(const struct oracle *o);
-/* Part of a PE that collectives hold which run beside computation. */
-double oracle_held(const struct oracle *o);
-/* What a device that works so long waits for a host that issues the calls. */
-double oracle_host_wait(const struct oracle *o, double device, int64_t calls);
-/* Seconds as the streams and the host's calls (of forward and backward) let
- * them be, from those one after another. */
-void oracle_time_stage(const struct oracle *o, const struct stage_ran *ran,
-                       const int64_t calls[2], struct stage_time *t);
-/* All stages of a lane, one after another on the same PEs. */
-void oracle_add_stage(struct stage_time *sum, const struct stage_time *t);
-double oracle_stage_busy(const struct stage_time *t);
-/* What follows the lane's last task: its exchange and update. */
-double oracle_stage_tail(const struct stage_time *t);
-/* The step from its critical lane and the span of its tasks. */
-void oracle_fill_times(double micro_batches, const struct stage_time *t,
-                       double span, const struct oracle_loading *load,
-                       struct pdl_projection *out);
-/* What follows from step_s, pes and batch. */
-void oracle_fill_rates(const struct oracle *o, const struct pdl_model *model,
-                       int64_t forward_flops, struct pdl_projection *out);
-
-/* ---- memory ------------------------------------------------------------------ */
+/* ---- bytes ------------------------------------------------------------------- */
 
 /* A stretch of operations: how much more is live at its fullest moment than
  * at its start (the first such moment), and at its end. */
@@ -49,48 +22,81 @@ struct oracle_span oracle_span_join(const struct oracle_span *a,
 /* n of them, one after another. */
 struct oracle_span oracle_span_repeat(const struct oracle_span *a, int64_t n);
 
-/* One stage on one rank: what is there all the time, and its passes. */
+/* Forward and backward of a stage on one rank, part by part. */
+struct stage_live {
+    struct oracle_span part[PASSES][STAGE_PARTS];
+    int64_t input, label;
+    int64_t written; /* gradients of a block before they join the buffers */
+    int64_t ahead;   /* copied in for backward while the task before runs */
+    int64_t sent[2]; /* by sends of forward, of backward, which do not wait */
+};
+
+/* A stage on one rank: what is there all the time, and its passes. */
 struct oracle_lived {
     int64_t weights, input, label, buffers, state;
-    int64_t written; /* gradients of a block before they join the buffers */
-    struct oracle_span forward, backward, update;
-    struct oracle_span late; /* backward of weights, where it is a task */
-    int64_t host;            /* optimizer state in the host's memory */
-    int64_t ahead; /* copied in for backward while the task before runs */
+    int64_t written;
+    struct oracle_span pass[PASSES], update;
+    int64_t host; /* optimizer state in the host's memory */
+    int64_t ahead;
 };
-/* Tensors that are made again inside a kernel, by model tensor. */
+
+/* memory_ranks.c: tensors that are made again inside a kernel, by model tensor */
 bool *oracle_find_inside(const struct oracle *o);
-/* Bytes of the tensors of a stage's lane. */
-void oracle_sizes(const struct oracle *o, int stage, int64_t rank,
-                  const bool *inside, int64_t *size);
-/* What stays there of every stage of a lane. */
-void oracle_lived_base(const struct oracle *o, int lane, const int64_t *size,
-                       struct oracle_lived *stages);
-/* Walks some items; the tally of live bytes goes on from pass to pass. */
-struct oracle_tally;
-struct oracle_tally *oracle_tally_make(const struct oracle *o, int64_t rank,
-                                       const int64_t *size,
-                                       const struct oracle_lived *base);
-struct oracle_span oracle_walk(const struct oracle *o, int stage,
-                               int first_item, int nitems, bool back,
-                               struct oracle_tally *t);
-int64_t oracle_written(const struct oracle *o, int stage, const int64_t *size);
-int64_t oracle_fetched(const struct oracle *o, int stage, const int64_t *size);
-/* The worst moment of a lane of n stages, of which so many tasks are in
- * flight at a time, where it is worse than what `out` has. */
-void oracle_lane_memory(const struct oracle_lived *const *stages,
+/* Bytes of all tensors on a rank, whatever their stage; those of one stage. */
+void oracle_all_sizes(const struct oracle *o, int64_t rank, const bool *inside,
+                      int64_t *all);
+void oracle_sizes_of(const struct oracle *o, int stage, const int64_t *all,
+                     int64_t *size);
+/* memory.c: the passes of a stage on a rank, whose tensors have these sizes,
+ * and its update with all that stays */
+void oracle_live_passes(const struct oracle *o, int stage,
+                        const struct stage_passes *x, int64_t rank,
+                        const int64_t *size, struct stage_live *l);
+void oracle_live_update(const struct oracle *o, int stage, int64_t rank,
+                        const int64_t *size, struct oracle_lived *l);
+
+/* lane_memory.c: the worst moment of a lane of n stages, of which so many
+ * tasks are in flight at a time, where it is worse than what `out` has; with
+ * backward in two tasks (runs) every task where it stands in the order */
+void oracle_lane_memory(const struct order_runs *runs,
+                        const struct oracle_lived *const *stages,
                         const int64_t *in_flight, int n,
                         struct pdl_projection *out);
-/* The same with backward in two tasks: every task of the lane where it stands
- * in the order. */
-void oracle_tasks_memory(const struct order_runs *runs,
-                         const struct oracle_lived *const *stages,
-                         const int64_t *in_flight, int n,
-                         struct pdl_projection *out);
-/* The same of a lane of the plan, on one rank. */
-void oracle_by_lifetimes(const struct oracle *o, int lane, int64_t rank,
-                         const int64_t *size, struct pdl_projection *out);
-/* What the device holds besides, and what it has. */
-void oracle_fill_device(const struct oracle *o, struct pdl_projection *out);
+
+/* ---- pieces ------------------------------------------------------------------- */
+
+/* Forward and backward of a stage. */
+struct stage_work {
+    const struct stage_passes *shape;    /* without prices */
+    const struct stage_live *live;       /* by slot of a rank */
+    const struct stream_price *price[2]; /* by pass */
+    struct stage_time part[PASSES][STAGE_PARTS];
+    struct stage_passes run; /* what takes time, makes gradients or waits */
+    double contention;
+};
+
+/* Gradient exchange and update of a stage. */
+struct stage_exchange {
+    struct stage_update run;
+    const struct oracle_lived *lived; /* by slot: all but passes */
+    bool early;               /* it begins while backward runs, if it may */
+    double apart, apart_copy; /* exposed where nothing overlaps */
+};
+
+/* stage.c: the parts of a stage's passes, of so many blocks that are items of
+ * their own (1: as the plan has them); false: there are too many */
+bool oracle_list_passes(const struct pdl_plan *p, int stage, int blocks,
+                        struct stage_passes *x);
+/* Their programs. */
+bool oracle_write_passes(struct program *p, int blocks, struct stage_passes *x);
+/* What the parts take: w has its shape and its prices. all: every operation is
+ * listed; forward: its operations too */
+bool oracle_price_work(pdl_arena *a, bool all, bool forward,
+                       struct stage_work *w);
+/* A stage of a plan but for its bytes, in an arena; price: of each operation of
+ * the plan. */
+bool oracle_plan_stage(const struct oracle *o, pdl_arena *a, int stage,
+                       struct stream_price *price, struct stage_work *w,
+                       struct stage_exchange *u);
 
 #endif

@@ -93,21 +93,8 @@ void oracle_add_list(const struct stream_list *list, bool back,
 void oracle_add_times(struct stage_time *sum, const struct stage_time *t,
                       int64_t n)
 {
-    double k = (double)n;
-
-    sum->forward += k * t->forward;
-    sum->backward += k * t->backward;
-    sum->recompute += k * t->recompute;
-    sum->layer_comm += k * t->layer_comm;
-    sum->layer_between += k * t->layer_between;
-    sum->halo += k * t->halo;
-    sum->p2p += k * t->p2p;
-    sum->forward_comm += k * t->forward_comm;
-    sum->backward_comm += k * t->backward_comm;
-    sum->forward_send += k * t->forward_send;
-    sum->backward_send += k * t->backward_send;
-    sum->calls += n * t->calls;
-    sum->weights += k * t->weights;
+    for (int i = 0; i < STAGE_TIMES; i++)
+        sum->each[i] += (double)n * t->each[i];
 }
 
 void oracle_add_steps(struct stage_update *u)

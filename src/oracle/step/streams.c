@@ -383,9 +383,9 @@ static void run_part(struct walk *w, const struct stream_list *list,
 static void run_parts(struct walk *w, enum pass pass)
 {
     const struct stage_passes *s = w->x->passes;
-    int64_t block = s->parts > 1 ? w->x->blocks - 1 : 0;
+    int64_t block = s->parts[pass] > 1 ? w->x->blocks - 1 : 0;
 
-    for (int i = 0; i < s->parts; i++) {
+    for (int i = 0; i < s->parts[pass]; i++) {
         int64_t n = oracle_part_times(s, pass, i, w->x->blocks);
 
         for (int64_t k = 0; k < n; k++, block--)

@@ -47,10 +47,11 @@ struct stream_list {
 enum { STAGE_PARTS = 4 };
 enum pass { PASS_FORWARD, PASS_BACKWARD, PASS_LATE, PASSES };
 struct stage_passes {
-    int parts;
     /* by enum pass; late: gradients of weights, if apart */
+    int parts[PASSES];
     struct stream_list list[PASSES][STAGE_PARTS];
     int64_t times[PASSES][STAGE_PARTS];
+    int item[PASSES][STAGE_PARTS], items[PASSES][STAGE_PARTS]; /* of the plan */
     bool copies, split;
     bool traffic; /* weights travel */
     int back;     /* the farthest that is looked back */
@@ -59,11 +60,11 @@ struct stage_passes {
 static inline int64_t oracle_part_times(const struct stage_passes *s,
                                         enum pass pass, int i, int64_t blocks)
 {
-    int many = pass == PASS_FORWARD ? s->parts - 2 : 1;
+    int n = s->parts[pass], many = pass == PASS_FORWARD ? n - 2 : 1;
 
     if (s->times[pass][i] > 0)
         return s->times[pass][i];
-    return s->parts > 1 && i == many ? blocks - (s->parts - 1) : 1;
+    return n > 1 && i == many ? blocks - (n - 1) : 1;
 }
 
 /* An operation of gradient exchange and update. */
@@ -172,20 +173,29 @@ double oracle_run_apart(const struct stage_update *u, double *end,
 /* ---- seconds ------------------------------------------------------------------ */
 
 /* Seconds of one stage for one micro-batch, and once a step. */
+enum { STAGE_TIMES = 19 };
 struct stage_time {
-    double forward, backward, update;
-    double recompute; /* of backward: forward operations once more */
-    double layer_comm, halo, p2p, gradient_comm;
-    double layer_between;               /* of layer_comm: leaves nodes */
-    double forward_comm, backward_comm; /* inside forward and backward */
-    double forward_send, backward_send; /* to other stages, inside those */
-    double exposed_gradients; /* exchange that backward does not hide */
-    double weights; /* of backward, with what it waits: its second task */
-    /* waiting for copies to and from the host (offload) */
-    double forward_copy, backward_copy, update_copy;
-    int64_t calls; /* of the host for kernels, in ORACLE_CALL ths, not
-                                 counting collectives, which are one call */
+    union {
+        struct {
+            double forward, backward, update;
+            double recompute; /* of backward: forward operations once more */
+            double layer_comm, halo, p2p, gradient_comm;
+            double layer_between; /* of layer_comm: leaves nodes */
+            /* inside forward and backward; of these, to other stages */
+            double forward_comm, backward_comm, forward_send, backward_send;
+            double exposed_gradients; /* exchange that backward does not hide */
+            double weights; /* of backward, with what it waits: its second
+                               task */
+            /* waiting for copies to and from the host (offload) */
+            double forward_copy, backward_copy, update_copy;
+            double calls; /* of the host for kernels, in ORACLE_CALL ths, not
+                             counting collectives, which are one call */
+        };
+        double each[STAGE_TIMES];
+    };
 };
+_Static_assert(sizeof(struct stage_time) == STAGE_TIMES * sizeof(double),
+               "each time has a name");
 
 /* ---- program.c ----------------------------------------------------------------- */
 
@@ -222,8 +232,7 @@ bool oracle_program_part(struct program *p, enum phase phase, int first_item,
                          int nitems, int base, struct stream_list *out);
 /* The update's. Returns how many there are; < 0: out of memory. */
 int oracle_program_update(struct program *p, struct stream_step *steps);
-/* Operations of the update, and of all its rounds. */
-void oracle_update_ops(const struct pdl_plan *p, int stage, int *first, int *n);
+/* Operations of all rounds of an update. */
 int64_t oracle_update_steps(const struct pdl_plan *p, int stage);
 
 /* ---- stream_prices.c ------------------------------------------------------------ */
