@@ -181,6 +181,9 @@ double pdl_sampler_rate(const pdl_sampler *s);
 int64_t pdl_sampler_hidden(const pdl_sampler *s, const int64_t **samples);
 /* Do hidden samples want a forward pass at the end of the epoch? */
 bool pdl_sampler_refreshes(const pdl_sampler *s);
+/* The order of that pass, so that in each batch a worker sees samples that it
+ * stores; ~sample fills up and is not to be told of. */
+int64_t pdl_sampler_refresh(const pdl_sampler *s, const int64_t **samples);
 /* What training, or that pass, saw of a sample. Its confidence is exp(-loss):
  * with softmax and cross-entropy the probability of the right class. */
 void pdl_sampler_saw(pdl_sampler *s, int64_t sample, double loss, bool correct);
@@ -196,7 +199,9 @@ struct pdl_sampler_move {
     int64_t to, from;
 };
 int64_t pdl_sampler_workers(const pdl_sampler *s); /* 1: nobody to deal to */
-int64_t pdl_sampler_moves(const pdl_sampler *s);   /* of each worker */
+/* Do workers keep samples of their own? */
+bool pdl_sampler_keeps(const pdl_sampler *s);
+int64_t pdl_sampler_moves(const pdl_sampler *s); /* of each worker */
 struct pdl_sampler_move pdl_sampler_move(const pdl_sampler *s, int64_t worker,
                                          int64_t j);
 /* Slots of a worker, and the sample in one of them. */

@@ -254,6 +254,7 @@ struct pdl_train_job {
     int64_t test_samples;  /* looked at after an epoch; 0: all, < 0: none */
     const char *shuffle;   /* of a sampler, paradl/data.h; NULL: global */
     const char *hide;      /* NULL: none */
+    const char *store;     /* folder of ranks' own samples; NULL: none */
     bool augment;          /* crop after padding, flip */
     bool raw;              /* inputs are not normalised */
     int threads;           /* of a rank; 0: as the library has it */
@@ -304,6 +305,9 @@ struct pdl_train_summary {
     struct pdl_train_memory memory;
     int64_t most_bytes; /* all of it, on the rank that has most */
     double stall_s;     /* that rank 0's steps waited for checkpoints, in all */
+    double exchange_s;  /* of a step: waiting for samples of other ranks */
+    int64_t exchanged;  /* samples that this rank got from others */
+    int64_t store_bytes; /* of this rank's store, at most; 0: none */
     bool stopped;
 };
 /* Trains one rank to the end; collective. */

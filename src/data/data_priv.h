@@ -37,6 +37,7 @@ struct pdl_sampler {
     int64_t *nmine;   /* room of their slots, and how many */
     int64_t *leaving; /* slots in the order in which they are exchanged */
     int64_t *partner; /* of each worker; NULL: another for each sample */
+    int64_t *again;   /* hidden samples by worker, to be looked at again */
     uint32_t *key;    /* to sort by; and its scratch */
     int64_t *sorted;
     struct pdl_sampler_part part[10];
@@ -94,6 +95,10 @@ void data_leave_in_order(pdl_sampler *s, int64_t worker);
 enum pdl_status data_deal_open(pdl_sampler *s, struct pdl_err *err);
 void data_deal_epoch(pdl_sampler *s);
 void data_deal_exchange(pdl_sampler *s);
+/* Which worker sees a position of an epoch, and as its how manieth. */
+int64_t data_worker_at(const pdl_sampler *s, int64_t position, int64_t *number);
+/* Hidden samples, dealt to those who store them (s->again). */
+int64_t data_deal_again(const pdl_sampler *s);
 bool data_deal_is_whole(const pdl_sampler *s);
 
 /* ---- partitions -------------------------------------------------------- */

@@ -150,6 +150,63 @@ static void shuffle_own(pdl_sampler *s, int64_t w)
     s->nmine[w] = k > 0 ? k : n;
 }
 
+/* Positions of a batch go to workers as the plan deals them to ranks: each
+ * micro-batch in equal parts. */
+int64_t data_worker_at(const pdl_sampler *s, int64_t position, int64_t *number)
+{
+    int64_t batch = position / s->opt.batch, at = position % s->opt.batch;
+    int64_t micro = s->opt.batch / s->opt.micros, per = micro / s->workers;
+
+    *number = batch * per * s->opt.micros + at / micro * per + at % per;
+    return at % micro / per;
+}
+
+/* The number of the next hidden slot of a worker, from `slot` on; -1: none. */
+static int64_t next_hidden(const pdl_sampler *s, int64_t w, int64_t slot)
+{
+    int64_t n = pdl_sampler_slots(s, w);
+
+    while (slot < n && !s->hides[pdl_sampler_slot(s, w, slot)])
+        slot++;
+    return slot < n ? slot : -1;
+}
+
+static int64_t most_hidden(const pdl_sampler *s)
+{
+    int64_t most = 0;
+
+    for (int64_t w = 0; w < s->workers; w++) {
+        int64_t k = 0;
+
+        for (int64_t i = next_hidden(s, w, 0); i >= 0;
+             i = next_hidden(s, w, i + 1))
+            k++;
+        most = k > most ? k : most;
+    }
+    return most;
+}
+
+/* Workers with fewer than others repeat their first sample. */
+int64_t data_deal_again(const pdl_sampler *s)
+{
+    int64_t share = s->opt.batch / s->workers, most = most_hidden(s);
+    int64_t n = (most + share - 1) / share * s->opt.batch;
+    int64_t *at = s->sorted; /* nothing is being sorted */
+
+    for (int64_t w = 0; w < s->workers; w++)
+        at[w] = 0;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t number, w = data_worker_at(s, i, &number), slot = -1;
+
+        if (at[w] >= 0)
+            slot = next_hidden(s, w, at[w]);
+        at[w] = slot < 0 ? -1 : slot + 1;
+        s->again[i] = slot < 0 ? ~pdl_sampler_slot(s, w, 0)
+                               : pdl_sampler_slot(s, w, slot);
+    }
+    return n;
+}
+
 void data_deal_epoch(pdl_sampler *s)
 {
     for (int64_t w = 0; w < s->workers; w++)

@@ -88,6 +88,9 @@ static enum pdl_status open_arrays(pdl_sampler *s, struct pdl_err *err)
         s->list = PDL_NEW(s->arena, int64_t, n);
         ok = s->hides && s->hidden && s->list;
     }
+    if (ok && s->slot && s->hide->refreshes)
+        ok = (s->again = PDL_NEW(s->arena, int64_t,
+                                 n + s->workers + s->opt.batch)) != NULL;
     if (ok && s->hide->weighs)
         ok = (s->weight = PDL_NEW(s->arena, float, n)) != NULL;
     if (ok && sorts && !s->key) {
@@ -285,14 +288,9 @@ void pdl_sampler_saw_all(pdl_sampler *s, int64_t n, const int64_t *sample,
 
 /* ---- asking ------------------------------------------------------------ */
 
-/* Positions of a batch go to workers as the plan deals them to ranks: each
- * micro-batch in equal parts. */
 static int64_t of_worker(const pdl_sampler *s, int64_t position)
 {
-    int64_t batch = position / s->opt.batch, at = position % s->opt.batch;
-    int64_t micro = s->opt.batch / s->opt.micros, per = micro / s->workers;
-    int64_t w = at % micro / per;
-    int64_t j = batch * per * s->opt.micros + at / micro * per + at % per;
+    int64_t j, w = data_worker_at(s, position, &j);
 
     return s->mine[data_slots_begin(s, w) + j % s->nmine[w]];
 }
@@ -350,6 +348,17 @@ int64_t pdl_sampler_hidden(const pdl_sampler *s, const int64_t **samples)
 bool pdl_sampler_refreshes(const pdl_sampler *s)
 {
     return s->hide->refreshes;
+}
+
+int64_t pdl_sampler_refresh(const pdl_sampler *s, const int64_t **samples)
+{
+    *samples = s->again ? s->again : s->hidden;
+    return s->again ? data_deal_again(s) : s->nhidden;
+}
+
+bool pdl_sampler_keeps(const pdl_sampler *s)
+{
+    return s->slot != NULL;
 }
 
 /* ---- going on ---------------------------------------------------------- */

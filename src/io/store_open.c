@@ -281,6 +281,8 @@ enum pdl_status pdl_store_resize(pdl_store *s, int64_t capacity,
     int64_t low = 0;
     enum pdl_status st;
 
+    if (capacity == s->h.capacity)
+        return PDL_OK;
     if (s->count > capacity)
         return pdl_fail(err, PDL_EINVAL, "%s: %lld samples are in the store",
                         s->path, (long long)s->count);

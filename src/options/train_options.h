@@ -8,7 +8,7 @@ struct train_options {
     const char *data, *strategy, *plan, *plan_hash, *emit, *optimizer,
         *schedule, *precision;
     const char *backend, *dim, *checkpoint, *trace, *timings, *log, *load,
-        *save, *outputs, *shuffle, *hide, *freeze, *names;
+        *save, *outputs, *shuffle, *hide, *store, *freeze, *names;
     const char *device;
     int64_t ranks, batch, epochs, steps, seed, every, keep, warmup, threads;
     int64_t sequence, restarts, log_every, lr_every, samples;
@@ -97,6 +97,8 @@ static const struct pdl_opt train_opts[] = {
      "global, none, or by workers: local, partial:q=0.3, pair:q=0.3"},
     {"hide", 0, PDL_OPT_TEXT, AT(hide), "NAME[:K=V,...]", NULL,
      "leave samples out: kakurenbo:f=0.3, infobatch, ies, seta, random, sb"},
+    {"store", 0, PDL_OPT_TEXT, AT(store), "DIR", NULL,
+     "samples of each rank on its local disk, exchanged as --shuffle says"},
     {"augment", 0, PDL_OPT_FLAG, AT(augment), NULL, NULL,
      "random crops and flips of images"},
     {"raw", 0, PDL_OPT_FLAG, AT(raw), NULL, NULL,

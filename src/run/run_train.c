@@ -177,6 +177,7 @@ static void fill_job(struct session *s)
         .steps = o->steps,
         .test_samples = o->no_test ? -1 : o->test_samples,
         .shuffle = o->shuffle,
+        .store = o->store,
         .hide = o->hide,
         .augment = o->augment,
         .raw = o->raw,

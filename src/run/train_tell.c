@@ -172,6 +172,14 @@ static void summary_json(struct session *s)
     pdl_json_knum(&j, "io_s", x->io_s);
     if (s->o.checkpoint)
         pdl_json_knum(&j, "checkpoint_stall_s", x->stall_s);
+    if (s->o.store) {
+        pdl_json_key(&j, "store");
+        pdl_json_object(&j);
+        pdl_json_kint(&j, "file_bytes", x->store_bytes);
+        pdl_json_kint(&j, "exchanged", x->exchanged);
+        pdl_json_knum(&j, "exchange_s", x->exchange_s);
+        pdl_json_end(&j);
+    }
     pdl_json_key(&j, "memory");
     pdl_json_object(&j);
     pdl_json_kint(&j, "tensors_bytes", x->memory.arena);
@@ -200,6 +208,15 @@ static void summary_text(struct session *s)
             x->samples_per_s < 10 ? 2 : 0, x->samples_per_s,
             pdl_unit_format(x->step_s, PDL_UNIT_SECONDS, a, sizeof a),
             pdl_unit_format(x->cpu_s_per_step, PDL_UNIT_SECONDS, b, sizeof b));
+    if (s->o.store)
+        pdl_printf(
+            out,
+            "a store of %s; %lld samples came from other ranks, a step "
+            "waits %s\n",
+            pdl_unit_format((double)x->store_bytes, PDL_UNIT_BYTES, a,
+                            sizeof a),
+            (long long)x->exchanged,
+            pdl_unit_format(x->exchange_s, PDL_UNIT_SECONDS, b, sizeof b));
     pdl_printf(
         out, "%s of tensors on a rank\n",
         pdl_unit_format((double)x->memory.arena, PDL_UNIT_BYTES, m, sizeof m));

@@ -182,10 +182,12 @@ enum pdl_status train_epochs_refresh(struct train_epochs *e, pdl_trainer *t,
             n = pdl_sampler_hidden(e->sampler, &s->list);
     enum pdl_status st = PDL_OK;
 
-    if (n > 0 && pdl_sampler_refreshes(e->sampler))
+    if (n > 0 && pdl_sampler_refreshes(e->sampler)) {
+        n = pdl_sampler_refresh(e->sampler, &s->list);
         st = pdl_trainer_settle(t, err);
-    else
+    } else {
         n = 0;
+    }
     s->end = n;
     for (int64_t at = 0; at < n && st == PDL_OK; at += batch) {
         struct pdl_train_result r;
@@ -195,7 +197,8 @@ enum pdl_status train_epochs_refresh(struct train_epochs *e, pdl_trainer *t,
         pdl_trainer_vote(t, false, false, false);
         st = pdl_trainer_evaluate(t, here, &feed, &r, err);
         for (int64_t i = 0; i < here && st == PDL_OK; i++)
-            saw(e, t, s->list[at + i], i);
+            if (s->list[at + i] >= 0)
+                saw(e, t, s->list[at + i], i);
     }
     s->list = NULL;
     return st;

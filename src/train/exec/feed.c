@@ -104,9 +104,11 @@ struct pdl_box train_target_box(const struct train_samples *s,
 
 static int64_t sample_at(const struct train_samples *s, int64_t position)
 {
-    return s->sampler ? pdl_sampler_at(s->sampler, position)
-           : s->list  ? s->list[position]
-                      : position;
+    int64_t x = s->list ? s->list[position] : position;
+
+    if (s->sampler)
+        return pdl_sampler_at(s->sampler, position);
+    return x < 0 ? ~x : x; /* one that fills up */
 }
 
 static void find_ids(struct train_samples *s, int64_t first,

@@ -7,6 +7,7 @@
  * is a vote that travels with the loss. */
 #include "train/exec/loop.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -88,6 +89,27 @@ static int64_t normalise_by(const struct pdl_field *f)
     return n > most ? most : n < least ? least : n;
 }
 
+/* Samples to train come from this rank's store, where there is one. */
+static enum pdl_status open_supply(struct train_loop *l, struct pdl_err *err)
+{
+    struct train_supply *s = &l->supply;
+    enum pdl_status st;
+
+    *s = (struct train_supply){.source = l->job->io,
+                               .split = l->train.split,
+                               .sampler = l->epochs.sampler,
+                               .threads = l->job->threads,
+                               .stop = l->job->stop};
+    if (!l->job->store || l->job->evaluate)
+        return PDL_OK;
+    st = train_supply_deal(s, l->job->plan, l->comm, err);
+    if (st == PDL_OK)
+        st = train_supply_open(s, l->job->store, l->comm, err);
+    if (s->io)
+        l->train.io = l->hidden.io = s->io;
+    return st;
+}
+
 static enum pdl_status open_data(struct train_loop *l, struct pdl_err *err)
 {
     const struct pdl_dataset *d = pdl_io_describe(l->job->io);
@@ -128,7 +150,7 @@ static enum pdl_status open_data(struct train_loop *l, struct pdl_err *err)
     l->test.augment = l->normalise.channels > 0 ? &l->normalise : NULL;
     l->train.augment = l->job->augment ? &l->augment : l->test.augment;
     l->hidden.augment = l->train.augment;
-    return st;
+    return st == PDL_OK ? open_supply(l, err) : st;
 }
 
 int64_t train_samples_of(const struct train_loop *l)
@@ -156,18 +178,37 @@ static void count_steps(struct train_loop *l)
         l->steps = l->job->steps;
 }
 
+/* Samples that rank 0's store did not hold. */
+static void tell_supply(struct train_loop *l)
+{
+    struct train_supply *s = &l->supply;
+
+    if (s->from_ranks + s->from_source > s->told)
+        train_note(l,
+                   "the store was short of %" PRId64 " samples: %" PRId64
+                   " from other ranks, %" PRId64 " from the data set so far",
+                   s->from_ranks + s->from_source - s->told, s->from_ranks,
+                   s->from_source);
+    s->told = s->from_ranks + s->from_source;
+}
+
 /* Batches are read ahead; where an epoch follows from the one before, only to
  * its end. */
 enum pdl_status train_read_ahead(struct train_loop *l, struct pdl_err *err)
 {
     const struct train_epochs *e = &l->epochs;
+    enum pdl_status st;
 
     train_ahead_close(&l->train);
     if (pdl_sampler_is_plain(e->sampler))
         return train_ahead_open(&l->train, l->t, l->done + l->mishap.shift,
                                 l->steps + l->mishap.shift, err);
-    return train_ahead_open(&l->train, l->t, e->index,
-                            pdl_sampler_batches(e->sampler), err);
+    st = train_supply_settle(&l->supply, e->index, err);
+    if (st == PDL_OK)
+        tell_supply(l);
+    return st == PDL_OK ? train_ahead_open(&l->train, l->t, e->index,
+                                           pdl_sampler_batches(e->sampler), err)
+                        : st;
 }
 
 /* The batch of the next step. */
@@ -180,10 +221,14 @@ static enum pdl_status locate(struct train_loop *l, struct pdl_err *err)
     if (train_epochs_left(e) == 0) {
         if (!plain)
             train_ahead_close(&l->train);
+        st = train_supply_end(&l->supply, err);
         train_epochs_next(e);
         count_steps(l);
-        st = plain ? PDL_OK : train_read_ahead(l, err);
+        if (st == PDL_OK && !plain)
+            st = train_read_ahead(l, err);
     }
+    if (st == PDL_OK)
+        st = train_supply_step(&l->supply, e->index, err);
     l->train.first = e->index * l->job->plan->batch;
     l->train.end = l->train.first + l->job->plan->batch;
     l->augment.seed = l->job->opt.seed;
@@ -528,6 +573,9 @@ sum_up(struct train_loop *l, struct pdl_train_summary *out, struct pdl_err *err)
     out->cpu_s_per_step = cpu / steps;
     out->io_s = l->train.seconds / steps;
     out->stall_s = train_keep_stall(l);
+    out->exchange_s = l->supply.waited_s / steps;
+    out->exchanged = l->supply.exchanged;
+    out->store_bytes = l->supply.most_bytes;
     return st == PDL_OK ? most_bytes(l, out, err) : st;
 }
 
@@ -557,6 +605,8 @@ enum pdl_status pdl_train_run(const struct pdl_train_job *job, pdl_comm *comm,
     if (job->opt.cpu_times && l.clock.fastest_s > 0)
         out->fastest_s = l.clock.fastest_s;
     train_ahead_close(&l.train);
+    if (st == PDL_OK) /* what is under way arrives */
+        st = train_supply_settle(&l.supply, l.epochs.index, err);
     if (st == PDL_OK && job->weights_out) {
         st = train_average_in(&l, err);
         if (st == PDL_OK)
@@ -571,6 +621,7 @@ enum pdl_status pdl_train_run(const struct pdl_train_job *job, pdl_comm *comm,
     if (st == PDL_OK) /* last: what is lost with it is not more than that */
         st = train_keep_end(&l, err);
     train_keep_close(&l);
+    train_supply_close(&l.supply);
     train_epochs_close(&l.epochs);
     pdl_trainer_close(l.t);
     pdl_arena_destroy(l.arena);

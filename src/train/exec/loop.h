@@ -3,6 +3,7 @@
 #ifndef TRAIN_LOOP_H
 #define TRAIN_LOOP_H
 
+#include "train/exec/supply.h"
 #include "train/optim/optim.h"
 #include "train/train_priv.h"
 
@@ -47,6 +48,7 @@ struct train_loop {
     struct train_masking mask;
     struct pdl_augment normalise, augment;
     struct train_epochs epochs;
+    struct train_supply supply;
     struct train_schedule rates;
     int64_t steps, done, resumed_at; /* of the whole run */
     struct train_keeper keep;
