@@ -24,8 +24,12 @@ struct federation {
     bool line_shown;
     struct federate_point *history; /* a row a round */
     int64_t nhistory, room;
-    double *groups;           /* accuracies, a row a round */
-    struct pdl_fed_line last; /* clusters and similarities at the end */
+    double *groups; /* accuracies, a row a round */
+    /* at the end: how many, of each client, and between all pairs where a page
+     * can show them */
+    int64_t clusters;
+    int32_t *cluster;
+    float *similarity;
 };
 
 struct federate_point {

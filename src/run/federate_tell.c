@@ -6,6 +6,9 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
+
+enum { MOST_PAIRS = 100 }; /* clients that a page shows all pairs of */
 
 void federate_erase(struct federation *s)
 {
@@ -39,13 +42,14 @@ static void numbers(struct pdl_json *j, const char *key, const double *x,
     pdl_json_end(j);
 }
 
-static void clusters(struct pdl_json *j, const struct pdl_fed_line *l)
+static void json_clusters(struct pdl_json *j, int64_t clusters,
+                          const int32_t *cluster, int64_t clients)
 {
-    pdl_json_kint(j, "clusters", l->clusters);
+    pdl_json_kint(j, "clusters", clusters);
     pdl_json_key(j, "cluster");
     pdl_json_flat(j);
-    for (int64_t i = 0; i < l->clients; i++)
-        pdl_json_int(j, l->cluster[i]);
+    for (int64_t i = 0; i < clients; i++)
+        pdl_json_int(j, cluster[i]);
     pdl_json_end(j);
 }
 
@@ -67,7 +71,7 @@ static void json_line(const struct pdl_fed_line *l)
         numbers(&j, "client_accuracy", l->client_accuracy, l->clients);
     }
     if (l->clusters > 0)
-        clusters(&j, l);
+        json_clusters(&j, l->clusters, l->cluster, l->clients);
     pdl_json_kint(&j, "down_bytes", l->plan->down_bytes);
     pdl_json_kint(&j, "up_bytes", l->plan->up_bytes);
     pdl_json_kint(&j, "across_bytes", l->plan->across_bytes);
@@ -100,12 +104,33 @@ static void text_line(const struct pdl_fed_line *l)
     fflush(stdout);
 }
 
+/* The run's own are gone when it ends. */
+static void remember_clusters(struct federation *s,
+                              const struct pdl_fed_line *l)
+{
+    size_t n = (size_t)l->clients;
+
+    if (!s->cluster)
+        s->cluster = PDL_NEW(s->arena, int32_t, l->clients);
+    if (!s->cluster)
+        return;
+    s->clusters = l->clusters;
+    memcpy(s->cluster, l->cluster, n * sizeof *s->cluster);
+    if (!l->similarity || l->clients > MOST_PAIRS)
+        return;
+    if (!s->similarity)
+        s->similarity = PDL_NEW(s->arena, float, l->clients * l->clients);
+    if (s->similarity)
+        memcpy(s->similarity, l->similarity, n * n * sizeof *s->similarity);
+}
+
 /* For the page at the end; what there is no memory for is not on it. */
 static void remember(struct federation *s, const struct pdl_fed_line *l)
 {
     int64_t g = l->groups, at = s->nhistory;
 
-    s->last = *l;
+    if (l->clusters > 0)
+        remember_clusters(s, l);
     if (!s->history) {
         s->room = s->job.rounds;
         s->history = PDL_NEW(s->arena, struct federate_point, s->room);
@@ -167,20 +192,18 @@ static void json_history(struct pdl_json *j, const struct federation *s)
     pdl_json_end(j);
 }
 
-/* Of all pairs, where a page can show them. */
 static void json_similarity(struct pdl_json *j, const struct federation *s)
 {
-    enum { MOST = 100 };
-    const struct pdl_fed_line *l = &s->last;
+    int64_t n = s->job.partition.clients;
 
-    if (l->clusters < 1 || !l->similarity || l->clients > MOST)
+    if (!s->similarity)
         return;
     pdl_json_key(j, "similarity");
     pdl_json_array(j);
-    for (int64_t i = 0; i < l->clients; i++) {
+    for (int64_t i = 0; i < n; i++) {
         pdl_json_flat(j);
-        for (int64_t k = 0; k < l->clients; k++)
-            pdl_json_num(j, (double)l->similarity[i * l->clients + k]);
+        for (int64_t k = 0; k < n; k++)
+            pdl_json_num(j, (double)s->similarity[i * n + k]);
         pdl_json_end(j);
     }
     pdl_json_end(j);
@@ -215,8 +238,8 @@ void federate_result(const struct federation *s, struct pdl_sink *out)
     pdl_json_kint(&j, "client_memory_bytes", x->memory_bytes);
     json_groups(&j, s);
     json_history(&j, s);
-    if (s->last.clusters > 0)
-        clusters(&j, &s->last);
+    if (s->clusters > 0)
+        json_clusters(&j, s->clusters, s->cluster, s->job.partition.clients);
     json_similarity(&j, s);
     pdl_json_end(&j);
 }

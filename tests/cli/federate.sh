@@ -21,6 +21,13 @@ $paradl federate $digits --data digits --clients 8 --partition cluster:groups=2,
 $paradl federate $digits --data digits --clients 6 --select 3 --rounds 2 --algorithm safa --emit
 $paradl federate $digits --data digits --clients 6 --rounds 2 --algorithm fedbuff:buffer=2 --emit
 $paradl federate $digits --data digits --clients 6 --rounds 2 --backend ref --partition cluster:groups=3 | grep -o "^round.*models [0-9]*\|^2 rounds, .* numbers"
+# what a page is drawn from, clusters and similarities of the end included
+work=$(mktemp -d)
+$paradl federate $digits --data digits --clients 6 --rounds 2 --backend ref --partition cluster:groups=2 \
+    --algorithm cadis --quiet --result "$work/r.json" --report "$work/r.html" | grep -c "^2 rounds"
+grep -o '"clusters"\|"cluster": \[\|"similarity"' "$work/r.json"
+grep -c "</html>" "$work/r.html"
+rm -rf "$work"
 # threads or MPI ranks, however many: the same bits
 work=$(mktemp -d)
 run() { # name, options
