@@ -209,6 +209,12 @@ if(NOT PDL_SANITIZE)
     target_link_libraries(python_batches PRIVATE pdl_flags paradl_run_static)
     set(python_batches $<TARGET_FILE:python_batches>)
   endif()
+  if(MICROHTTPD_FOUND)
+    add_test(NAME serve/hostile
+      COMMAND ${CMAKE_SOURCE_DIR}/tests/serve/hostile.py $<TARGET_FILE:paradl>)
+    set_tests_properties(serve/hostile PROPERTIES LABELS "unit" TIMEOUT 120
+      SKIP_RETURN_CODE 77)
+  endif()
   file(GLOB scripts CONFIGURE_DEPENDS tests/python/*.py)
   foreach(source ${scripts})
     get_filename_component(name ${source} NAME_WE)

@@ -6,6 +6,8 @@
  * ended, after which nothing of it changes. */
 #include "serve_priv.h"
 
+#include "paradl/model.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -53,6 +55,30 @@ static void drop_file(struct cli_serve_job *j)
     j->folder[0] = '\0';
 }
 
+/* Layers written out: what a search needs memory for, and time between two
+ * looks at the clock. */
+static bool is_too_deep(struct cli_serve_job *j)
+{
+    enum { MOST = 50000 };
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    const struct pdl_model *m = NULL;
+    struct pdl_err err;
+    int64_t n = 0, more;
+
+    if (a && pdl_model_load(a, j->path, NULL, &m, NULL) == PDL_OK)
+        for (int i = 0; i < m->nsegments && n <= MOST; i++)
+            n = pdl_mul64(m->segments[i].nnodes, m->segments[i].repeat, &more)
+                    ? n + more
+                    : MOST + 1;
+    pdl_arena_destroy(a);
+    if (n <= MOST) /* what cannot be loaded is the search's to say */
+        return false;
+    pdl_fail(&err, PDL_EINVAL, "the network has more than %d layers", MOST);
+    pdl_hint(&err, "ask 'paradl plan' on a command line");
+    cli_answer_fail(j->plan, &err);
+    return true;
+}
+
 static void *search(void *ctx)
 {
     struct cli_serve_job *j = ctx;
@@ -68,7 +94,7 @@ static void *search(void *ctx)
         words[n++] = "--precision";
         words[n++] = j->text[SERVE_PRECISION];
     }
-    rc = pdl_ask_command(j->plan, n, words);
+    rc = is_too_deep(j) ? EXIT_INPUT : pdl_ask_command(j->plan, n, words);
     drop_file(j);
     if (rc == EXIT_OK || rc == EXIT_NO)
         rc = pdl_ask_page(j->page, pdl_answer_text(j->plan),

@@ -251,6 +251,17 @@ static void share_bar(struct points *s, struct mesh *m)
     m->bar = s->bar;
 }
 
+/* Of deep networks even a few points take long. */
+static bool is_stopped(struct points *s)
+{
+    bool stopped;
+
+    pthread_mutex_lock(&s->lock);
+    stopped = s->opt->progress && !s->opt->progress(s->opt->ctx, s->done, 0);
+    pthread_mutex_unlock(&s->lock);
+    return stopped;
+}
+
 /* Work of one kind, with every choice that leaves it as it is. */
 static bool price_choices(struct points *s, struct mesh *m,
                           const struct oracle_point *p, int64_t *index)
@@ -270,7 +281,7 @@ static bool price_choices(struct points *s, struct mesh *m,
             m->refused++;
     }
     if (s->few)
-        return true;
+        return !is_stopped(s);
     pthread_mutex_lock(&s->lock);
     s->done += n;
     share_bar(s, m);
