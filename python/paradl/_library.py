@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any, Callable, List, Optional, Sequence
 
 from ._version import __version__
-from .errors import BY_CODE, EnvironmentLacks, InternalError
+from .errors import (BY_CODE, EnvironmentLacks, InputError,
+                     InternalError)
 
 _SONAME = "libparadl.so.0"
 Progress = Callable[[int, int], Any]
@@ -114,6 +115,13 @@ def _load() -> ctypes.CDLL:
 lib = _load()
 
 
+def _bytes(text: str) -> bytes:
+    """As the system writes names of files, whatever bytes they have."""
+    if "\0" in text:
+        raise InputError(f"a NUL in {text[:60]!r}")
+    return os.fsencode(text)
+
+
 class Answer:
     """One pdl_answer: asks, and raises what went wrong."""
 
@@ -147,8 +155,8 @@ class Answer:
         return self._check(code).decode()
 
     def set(self, job: int, name: str, value: Optional[str]) -> None:
-        text = None if value is None else value.encode()
-        self._check(lib.pdl_ask_set(self._at, job, name.encode(), text))
+        text = None if value is None else _bytes(value)
+        self._check(lib.pdl_ask_set(self._at, job, _bytes(name), text))
 
     def project(self, job: int, whole: bool) -> bytes:
         return self._check(lib.pdl_ask_project(self._at, job, whole))
@@ -156,7 +164,7 @@ class Answer:
     def ask(self, words: Sequence[str],
             progress: Optional[Progress] = None) -> bytes:
         """Asks in another thread, so that Ctrl-C can take it back."""
-        argv = (c_char_p * len(words))(*[w.encode() for w in words])
+        argv = (c_char_p * len(words))(*[_bytes(w) for w in words])
         if threading.current_thread() is not threading.main_thread():
             return self._check(
                 lib.pdl_ask_command(self._at, len(words), argv))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from types import TracebackType
 from typing import (Any, Dict, List, Optional, Sequence, Type, Union, cast)
 
@@ -202,10 +203,12 @@ class Job:
     >>> min(steps, key=steps.get)
     'data=8'
 
-    Settings are those of paradl/job.h; one job is for one thread at a time.
+    Settings are those of paradl/job.h. Threads may share a job: one is
+    answered after the other.
     """
 
     def __init__(self, model: Path, *, system: Path, **settings: Any) -> None:
+        self._lock = threading.RLock()
         self._answer = Answer()
         self._job: Optional[int] = lib.pdl_job_create()
         if not self._job:
@@ -217,18 +220,24 @@ class Job:
         for name, value in settings.items():
             if isinstance(value, bool):
                 value = "yes" if value else None
-            self._answer.set(self._open(), name.replace("_", "-"),
-                             None if value is None else _text(value))
+            with self._lock:
+                self._answer.set(self._open(), name.replace("_", "-"),
+                                 None if value is None else _text(value))
 
     def project(self, strategy: str, *, batch: Optional[int] = None,
                 whole: bool = False) -> Projection:
         """What it costs; ``whole`` adds interval, limits and gains, which
         are several prices more."""
-        job = self._open()
-        self._answer.set(job, "strategy", strategy)
-        if batch is not None:
-            self._answer.set(job, "batch", str(batch))
-        return Projection(json.loads(self._answer.project(job, whole)))
+        with self._lock:
+            job = self._open()
+            self._answer.set(job, "strategy", strategy)
+            if batch is not None:
+                self._answer.set(job, "batch", str(batch))
+            found = self._answer.project(job, whole)
+        return Projection(json.loads(found))
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a job is of this process: make another one")
 
     def _open(self) -> int:
         if not self._job:
@@ -237,8 +246,9 @@ class Job:
 
     def close(self) -> None:
         """Gives model and system back."""
-        job, self._job = self._job, None
-        lib.pdl_job_destroy(job)
+        with self._lock:
+            job, self._job = self._job, None
+            lib.pdl_job_destroy(job)
 
     def __enter__(self) -> "Job":
         return self

@@ -169,6 +169,36 @@ class Jobs(unittest.TestCase):
         with self.assertRaises(ValueError):
             job.project("data=8")
 
+    def test_threads_share_a_job(self):
+        wrong = []
+
+        def ask(job):
+            for k in range(100):
+                s = ("data=8", "data=4,tensor=2")[k % 2]
+                if job.project(s).strategy != s:
+                    wrong.append(s)
+
+        with paradl.Job("gpt2", system="dgx-a100", batch=64) as job:
+            all_of = [threading.Thread(target=ask, args=(job,))
+                      for _ in range(4)]
+            for t in all_of:
+                t.start()
+            for t in all_of:
+                t.join()
+            with self.assertRaises(TypeError):
+                pickle.dumps(job)
+        self.assertEqual(wrong, [])
+
+    def test_names_of_any_bytes(self):
+        for name in ("gpt2\0", "\udcff.json"):
+            with self.assertRaises(paradl.InputError):
+                paradl.project(name, system="dgx-a100", strategy="data=8",
+                               batch=64)
+            with paradl.Job(name.rstrip("\0"), system="dgx-a100",
+                            batch=64) as job:
+                with self.assertRaises(paradl.InputError):
+                    job.project("data=8\0")
+
     def test_read_runs_and_validate(self):
         data = os.path.join(DATA, "oracle", "runs.json")
         runs = paradl.read_runs(data)
