@@ -5,7 +5,7 @@
 >>> found = paradl.plan("resnet50", system="abci-v100", pes=64, batch=2048)
 >>> found
 Plan('resnet50' on 64 PEs of 'abci-v100', 42 priced, 34 fit, best 'data=64': \
-0.09977 s)
+0.09992 s)
 >>> found.plans[1].strategy
 'data=32,spatial=2'
 
