@@ -332,7 +332,7 @@ struct pdl_weight_place {
     bool copy;       /* the weight is there twice: this is the second */
     int64_t expert;  /* -1: none */
     int64_t to, n;
-    int64_t from, pair; /* see pdl_weight_row */
+    int64_t from, pair, block, roll, group, stride; /* see pdl_weight_row */
 };
 /* Which row of theirs is row to + i of ours. */
 int64_t pdl_weight_row(const struct pdl_weight_place *p, int64_t i);

@@ -19,7 +19,8 @@ static const struct usual {
     {"gpt2", "gelu_new", 1e-5}, {"t5", "relu", 1e-6},
     {"llama", "silu", 1e-6},    {"mistral", "silu", 1e-6},
     {"qwen2", "silu", 1e-6},    {"qwen3", "silu", 1e-6},
-    {"mixtral", "silu", 1e-5},
+    {"mixtral", "silu", 1e-5},  {"gpt_neox", "gelu", 1e-5},
+    {"falcon", "gelu", 1e-5},   {"bloom", "gelu_new", 1e-5},
 };
 
 enum function { NONE, GELU, GELU_TANH, RELU, SILU };
@@ -139,6 +140,41 @@ static void read_rope(struct model_fields *f, struct model_tf *tf)
     }
 }
 
+/* Some rotate a part of each head only; GPT-NeoX a quarter unless told. Which
+ * part does not matter, as queries and keys have the same: ours is the last. */
+static void read_rotated(struct model_fields *f, const char *type,
+                         struct model_tf *tf)
+{
+    static const char *const keys[] = {"rotary_pct", "partial_rotary_factor",
+                                       "rope_parameters.partial_rotary_factor",
+                                       NULL};
+    const struct model_tf_layer *l = &tf->stack[0].runs[0].layer;
+    bool said = first_of(f, keys) != NULL;
+    double part = number(f, keys);
+
+    if (!said && type && strcmp(type, "gpt_neox") == 0)
+        part = 0.25;
+    if (!(part > 0 && part < 1) || l->head_dim < 2 || l->mixer != TF_ATTENTION)
+        return;
+    tf->rope.features = (int64_t)(part * (double)l->head_dim);
+    if (tf->rope.features < 2 || tf->rope.features % 2) {
+        tf->rope.features = 0;
+        tf->inexact = "its rotation of an odd part of each head";
+    }
+}
+
+/* Distances that attention subtracts are not there. */
+static void read_alibi(struct model_fields *f, const char *type,
+                       struct model_tf *tf)
+{
+    static const char *const keys[] = {"alibi", "attn_config.alibi", NULL};
+    const struct pdl_doc *d = first_of(f, keys);
+
+    if ((type && strcmp(type, "bloom") == 0) ||
+        (d && strcmp(d->text, "true") == 0))
+        tf->inexact = "its position by distance (ALiBi)";
+}
+
 void model_hf_numbers(struct model_fields *f, const char *type,
                       struct model_tf *tf)
 {
@@ -159,4 +195,6 @@ void model_hf_numbers(struct model_fields *f, const char *type,
         tf->epsilon = u->epsilon;
     read_function(f, u, tf);
     read_rope(f, tf);
+    read_rotated(f, type, tf);
+    read_alibi(f, type, tf);
 }

@@ -95,12 +95,19 @@ static bool has_node(const struct pdl_model *m, const char *name)
     return false;
 }
 
+static const struct pdl_attr *first(const struct pdl_model *m, const char *op)
+{
+    static const struct pdl_attr none = {0};
+
+    for (int i = 0; i < m->nnodes; i++)
+        if (strcmp(m->nodes[i].op->name, op) == 0)
+            return &m->nodes[i].attr;
+    return &none;
+}
+
 static int64_t head_width(const struct pdl_model *m)
 {
-    for (int i = 0; i < m->nnodes; i++)
-        if (strcmp(m->nodes[i].op->name, "attention") == 0)
-            return m->nodes[i].attr.head_dim;
-    return 0;
+    return first(m, "attention")->head_dim;
 }
 
 /* ---- places ----------------------------------------------------------- */
@@ -109,6 +116,10 @@ int64_t pdl_weight_row(const struct pdl_weight_place *p, int64_t i)
 {
     int64_t e;
 
+    if (p->roll > 0)
+        i += (i % p->block + p->roll) % p->block - i % p->block;
+    if (p->group > 0)
+        return p->from + i / p->group * p->stride + i % p->group;
     if (p->pair <= 0)
         return p->from + i;
     e = i % p->pair; /* ours: all first ones, then all second ones */
@@ -155,6 +166,33 @@ static bool fused_rows(const struct finder *f,
     return true;
 }
 
+/* Rows in another order than ours. */
+static void order(const struct finder *f, const struct model_naming_row *row,
+                  struct pdl_weight_place *p, int64_t all)
+{
+    const struct pdl_attr *a = first(f->model, "attention");
+    int64_t turning = first(f->model, "rope")->features;
+
+    if (flag(row->how, 'p'))
+        p->pair = head_width(f->model);
+    if (flag(row->how, 'r') && turning < head_width(f->model)) {
+        p->block = head_width(f->model);
+        p->roll = turning;
+    }
+    if (flag(row->how, '>')) {
+        p->block = p->n;
+        p->roll = 2 % p->n;
+    }
+    if (flag(row->how, 'g')) {
+        int64_t groups = a->kv_heads > 0 ? a->kv_heads : a->heads;
+
+        groups = groups > 0 && p->n % groups == 0 ? groups : 1;
+        p->group = p->n / groups;
+        p->stride = all / groups;
+        p->from /= groups;
+    }
+}
+
 /* Of experts' halves: gate first, then up. */
 static void half(const char *how, int64_t rows, struct pdl_weight_place *p)
 {
@@ -172,7 +210,7 @@ static bool add(struct finder *f, const struct model_naming_row *rows,
     int skip = expert >= 0 ? 1 : 0, lead = flag(row->how, '^') ? 1 : 0;
     struct pdl_weight_place p = {.expert = expert, .copy = flag(row->how, '+')};
     char name[NAME], *full;
-    int64_t all;
+    int64_t all = 0;
 
     p.rank = t->rank - skip + lead;
     p.dim[0] = 1;
@@ -195,8 +233,7 @@ static bool add(struct finder *f, const struct model_naming_row *rows,
         p.dim[0] = p.dim[1];
         p.dim[1] = d;
     }
-    if (flag(row->how, 'p'))
-        p.pair = head_width(f->model);
+    order(f, row, &p, all);
     fill_in(row->theirs, c, expert, name, sizeof name);
     full = pdl_arena_printf(f->arena, "%s%s",
                             *name == '/' ? "" : f->naming->prefix,

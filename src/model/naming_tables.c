@@ -13,6 +13,10 @@
  *            ^    a dimension of 1 goes before those we have
  *            p    the two of a rotated pair are neighbours, not half a head
  *                 apart
+ *            r    what is rotated of a head comes first, not last
+ *            g    parts of a fused tensor by group of heads: queries of the
+ *                 first group, its key, its value, queries of the second
+ *            >    the first position is row 2; ours begin with it
  *            e    one tensor for each expert
  *            +    a second copy: written for a tied head, read where the
  *                 first is not there */
@@ -42,8 +46,8 @@ static const struct model_naming_row llama[] = {
     END};
 
 static const struct model_naming_row phi3[] = {
-    {"layers.*.attn.q.@", "layers.*.self_attn.qkv_proj.@", "0/3"},
-    {"layers.*.attn.k.@", "layers.*.self_attn.qkv_proj.@", "1/3"},
+    {"layers.*.attn.q.@", "layers.*.self_attn.qkv_proj.@", "r 0/3"},
+    {"layers.*.attn.k.@", "layers.*.self_attn.qkv_proj.@", "r 1/3"},
     {"layers.*.attn.v.@", "layers.*.self_attn.qkv_proj.@", "2/3"},
     {"layers.*.ffn.gate.@", "layers.*.mlp.gate_up_proj.@", "0/2"},
     {"layers.*.ffn.up.@", "layers.*.mlp.gate_up_proj.@", "1/2"},
@@ -108,6 +112,46 @@ static const struct model_naming_row gpt2[] = {
     {"embed.tokens.weight", "/lm_head.weight", "+"},
     END};
 
+#define FUSED_HEADS(at)                                                       \
+    {"layers.*.attn.q.@", at ".query_key_value.@", "gr 0/3"},                   \
+    {"layers.*.attn.k.@", at ".query_key_value.@", "gr 1/3"},                   \
+    {"layers.*.attn.v.@", at ".query_key_value.@", "g 2/3"},                    \
+    {"layers.*.attn.out.@", at ".dense.@", ""}
+#define FOUR_TIMES(at)                                                        \
+    {"layers.*.ffn.up.@", at ".dense_h_to_4h.@", ""},                         \
+    {"layers.*.ffn.down.@", at ".dense_4h_to_h.@", ""}
+
+static const struct model_naming_row neox[] = {
+    {"embed.tokens.weight", "embed_in.weight", ""},
+    {"layers.*.attn.norm.@", "layers.*.input_layernorm.@", ""},
+    {"layers.*.ffn.norm.@", "layers.*.post_attention_layernorm.@", ""},
+    FUSED_HEADS("layers.*.attention"),
+    FOUR_TIMES("layers.*.mlp"),
+    {"norm.@", "final_layer_norm.@", ""},
+    {"head.@", "/embed_out.@", ""},
+    {"embed.tokens.weight", "/embed_out.weight", "+"},
+    END};
+
+/* BLOOM, and Falcon where both halves of a layer share a norm or follow one
+ * another */
+static const struct model_naming_row bloom[] = {
+    {"embed.tokens.weight", "word_embeddings.weight", ""},
+    {"embed.norm.@", "word_embeddings_layernorm.@", ""},
+    {"layers.*.attn.norm.@", "h.*.input_layernorm.@", ""},
+    {"layers.*.ffn.norm.@", "h.*.post_attention_layernorm.@", ""},
+    FUSED_HEADS("h.*.self_attention"),
+    FOUR_TIMES("h.*.mlp"),
+    {"norm.@", "ln_f.@", ""},
+    {"head.@", "/lm_head.@", ""},
+    {"embed.tokens.weight", "/lm_head.weight", "+"},
+    END};
+
+/* Falcon with a norm for each half */
+static const struct model_naming_row falcon[] = {
+    {"layers.*.attn.norm.@", "h.*.ln_attn.@", ""},
+    {"layers.*.ffn.norm.@", "h.*.ln_mlp.@", ""},
+    END};
+
 #define ENCODER_LAYER(attention)                                              \
     {"layers.*.attn.q.@", "encoder.layer.*.attention." attention ".query.@",  \
      ""},                                                                     \
@@ -134,6 +178,24 @@ static const struct model_naming_row bert[] = {
     {"head.bias", "/cls.predictions.bias", ""},
     {"head.bias", "/cls.predictions.decoder.bias", "+"},
     {"embed.tokens.weight", "/cls.predictions.decoder.weight", "+"},
+    END};
+
+/* Positions count from the number of the padding token, 1. */
+static const struct model_naming_row roberta[] = {
+    {"embed.positions.weight", "embeddings.position_embeddings.weight", ">"},
+    {"head.dense.@", "/lm_head.dense.@", ""},
+    {"head.norm.@", "/lm_head.layer_norm.@", ""},
+    {"head.bias", "/lm_head.bias", ""},
+    {"head.bias", "/lm_head.decoder.bias", "+"},
+    {"embed.tokens.weight", "embeddings.word_embeddings.weight", ""},
+    {"embed.tokens.weight", "/lm_head.decoder.weight", "+"},
+    END};
+
+/* RobertaForSequenceClassification */
+static const struct model_naming_row roberta_classes[] = {
+    {"embed.positions.weight", "embeddings.position_embeddings.weight", ">"},
+    {"pooler.@", "/classifier.dense.@", ""},
+    {"classifier.@", "/classifier.out_proj.@", ""},
     END};
 
 #define T5_LAYER(side, ffn)                                                   \
@@ -275,7 +337,17 @@ const struct pdl_naming model_namings[] = {
     {"hf", "phi3", "Phi-3 in transformers: fused projections", "phi3",
      "model.", phi3, llama},
     {"hf", "gpt2", "GPT-2 in transformers", "gpt2", "transformer.", gpt2, NULL},
+    {"hf", "gpt_neox", "GPT-NeoX and Pythia in transformers", "gpt_neox",
+     "gpt_neox.", neox, NULL},
+    {"hf", "falcon", "Falcon in transformers, a norm for each half", "falcon",
+     "transformer.", falcon, bloom},
+    {"hf", "bloom", "BLOOM, and other Falcons, in transformers",
+     "bloom falcon", "transformer.", bloom, NULL},
     {"hf", "bert", "BERT in transformers", "bert", "bert.", bert, NULL},
+    {"hf", "roberta", "RoBERTa in transformers",
+     "roberta xlm-roberta camembert", "roberta.", roberta, bert},
+    {"hf", "roberta-classes", "RoBERTa in transformers, that tells classes",
+     "roberta xlm-roberta camembert", "roberta.", roberta_classes, bert},
     {"hf", "t5", "T5 in transformers", "t5", "", t5, NULL},
     {"hf", "t5_gated", "T5 1.1 and mT5 in transformers", "mt5", "", t5_gated,
      t5},

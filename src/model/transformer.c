@@ -121,6 +121,8 @@ int model_tf_unary(struct model_tf_ctx *c, const char *op, const char *part,
 int model_tf_rope(struct model_tf_ctx *c, const char *part,
                   struct pdl_attr attr, int x)
 {
+    if (attr.features == 0)
+        attr.features = c->tf->rope.features;
     attr.theta = c->tf->rope.theta;
     attr.scale = c->tf->rope.scale;
     attr.alpha = c->tf->rope.alpha;

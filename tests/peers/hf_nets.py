@@ -1,7 +1,8 @@
 """Tiny models with the keys, shapes and arithmetic of transformers' classes, as
 plain torch modules: LlamaForCausalLM, GPT2LMHeadModel, BertForMaskedLM,
-BertForSequenceClassification, ViTForImageClassification. Attribute names are
-chosen so that state_dict() has the published keys."""
+BertForSequenceClassification, ViTForImageClassification, GPTNeoXForCausalLM,
+FalconForCausalLM, RobertaForMaskedLM, RobertaForSequenceClassification.
+Attribute names are chosen so that state_dict() has the published keys."""
 import math
 import torch
 import torch.nn.functional as F
@@ -143,6 +144,58 @@ class GPT2(nn.Module):
         return self.lm_head(t.ln_f(x))
 
 
+class Fused(nn.Module):
+    """GPT-NeoX (a part of each head is rotated) and Falcon (with new_decoder_architecture a norm for each half):
+    queries, keys and values of a group of heads lie together in one weight."""
+
+    def __init__(self, c):
+        super().__init__()
+        self.c, self.neox = c, c["model_type"] == "gpt_neox"
+        h, n, v = c["hidden_size"], c["num_attention_heads"], c["vocab_size"]
+        eps, b, d = c.get("layer_norm_eps", 1e-5), self.neox, h // n
+        self.kv = n if self.neox else c["num_kv_heads"] if c["new_decoder_architecture"] else 1
+        f = c["intermediate_size"] if self.neox else 4 * h
+        layers = []
+        for _ in range(c["num_hidden_layers"]):
+            a = group(query_key_value=nn.Linear(h, (n + 2 * self.kv) * d, b), dense=nn.Linear(h, h, b))
+            l = group(mlp=group(dense_h_to_4h=nn.Linear(h, f, b), dense_4h_to_h=nn.Linear(f, h, b)))
+            setattr(l, "attention" if self.neox else "self_attention", a)
+            norms = ("input_layernorm", "post_attention_layernorm") if self.neox else \
+                ("ln_attn", "ln_mlp") if c["new_decoder_architecture"] else ("input_layernorm",)
+            for name in norms:
+                setattr(l, name, nn.LayerNorm(h, eps))
+            l.names = norms
+            layers.append(l)
+        for_all = nn.ModuleList(layers)
+        if self.neox:
+            self.gpt_neox = group(embed_in=nn.Embedding(v, h), layers=for_all, final_layer_norm=nn.LayerNorm(h, eps))
+            self.embed_out = nn.Linear(h, v, False)
+        else:
+            self.transformer = group(word_embeddings=nn.Embedding(v, h), h=for_all, ln_f=nn.LayerNorm(h, eps))
+            self.lm_head = nn.Linear(h, v, False)
+            self.lm_head.weight = self.transformer.word_embeddings.weight
+
+    def attention(self, a, x):
+        n, kv, (b, t, h) = self.c["num_attention_heads"], self.kv, x.shape
+        d = h // n
+        qkv = a.query_key_value(x).view(b, t, kv, n // kv + 2, d)
+        q, k, v = qkv[..., :-2, :].flatten(2), qkv[..., -2, :].flatten(2), qkv[..., -1, :].flatten(2)
+        q, k, v, _ = attend(q, k, v, n, kv, True)
+        r = int(d * self.c["rotary_pct"]) if self.neox else d
+        f = frequencies({"rope_theta": 10000.0}, r)
+        q, k = (torch.cat([turn(y[..., :r], f), y[..., r:]], -1) for y in (q, k))
+        return a.dense(mix(q, k, v, True))
+
+    def forward(self, ids):
+        m = self.gpt_neox if self.neox else self.transformer
+        x = (m.embed_in if self.neox else m.word_embeddings)(ids)
+        for l in m.layers if self.neox else m.h:
+            first, last = getattr(l, l.names[0]), getattr(l, l.names[-1])
+            y = self.attention(l.attention if self.neox else l.self_attention, first(x))
+            x = x + y + l.mlp.dense_4h_to_h(F.gelu(l.mlp.dense_h_to_4h(last(x))))
+        return self.embed_out(m.final_layer_norm(x)) if self.neox else self.lm_head(m.ln_f(x))
+
+
 def encoder_layer(h, f, eps, inner):
     three = dict(query=nn.Linear(h, h), key=nn.Linear(h, h), value=nn.Linear(h, h))
     return group(attention=group(**{inner: group(**three)}, output=group(dense=nn.Linear(h, h))),
@@ -186,6 +239,37 @@ class Bert(nn.Module):
             return self.classifier(torch.tanh(self.bert.pooler.dense(x[:, 0])))
         p = self.cls.predictions
         return p.decoder(p.transform.LayerNorm(F.gelu(p.transform.dense(x))))
+
+
+class Roberta(nn.Module):
+    """BERT whose positions begin with row 2, with heads of its own."""
+
+    def __init__(self, c):
+        super().__init__()
+        b = Bert({**c, "architectures": ["BertForMaskedLM"]})
+        h, v, self.c = c["hidden_size"], c["vocab_size"], c
+        b.bert.embeddings.token_type_embeddings = nn.Embedding(1, h)
+        self.roberta, self.masked = b.bert, c["architectures"][0] == "RobertaForMaskedLM"
+        if self.masked:
+            self.lm_head = group(dense=nn.Linear(h, h), layer_norm=nn.LayerNorm(h, c["layer_norm_eps"]), decoder=nn.Linear(h, v))
+            self.lm_head.bias = self.lm_head.decoder.bias
+            self.lm_head.decoder.weight = self.roberta.embeddings.word_embeddings.weight
+        else:
+            self.classifier = group(dense=nn.Linear(h, h), out_proj=nn.Linear(h, len(c["id2label"])))
+
+    def forward(self, ids):
+        e, n = self.roberta.embeddings, self.c["num_attention_heads"]
+        x = e.word_embeddings(ids) + e.position_embeddings.weight[2:2 + ids.shape[1]] + e.token_type_embeddings.weight[0]
+        x = e.LayerNorm(x)
+        for l in self.roberta.encoder.layer:
+            s = l.attention.self
+            q, k, v, _ = attend(s.query(x), s.key(x), s.value(x), n, n, False)
+            x = l.attention.output.LayerNorm(x + l.attention.output.dense(mix(q, k, v, False)))
+            x = l.output.LayerNorm(x + l.output.dense(F.gelu(l.intermediate.dense(x))))
+        if not self.masked:
+            return self.classifier.out_proj(torch.tanh(self.classifier.dense(x[:, 0])))
+        p = self.lm_head
+        return p.decoder(p.layer_norm(F.gelu(p.dense(x))))
 
 
 class ViT(nn.Module):

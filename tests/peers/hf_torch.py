@@ -7,7 +7,7 @@ and torchvision; what is refused, and how. Usage: hf_torch.py PARADL"""
 import json, os, struct, subprocess, sys, tempfile
 import torch
 import torch.nn.functional as F
-from hf_nets import Bert, GPT2, Llama, ViT
+from hf_nets import Bert, Fused, GPT2, Llama, Roberta, ViT
 
 paradl = sys.argv[1]
 torch.manual_seed(3)
@@ -115,8 +115,8 @@ def round_trip(name, net, config, data, batch, samples, lr, dtype=torch.float32,
     with tempfile.TemporaryDirectory() as d:
         json.dump(config, open(d + "/config.json", "w"))
         first = {k: v.detach().to(dtype) for k, v in net.state_dict().items()}
-        tied = {k for k in first if k.startswith(("lm_head.", "cls.predictions.decoder."))}
-        if config.get("tie_word_embeddings") or config["model_type"] in ("gpt2", "bert"):
+        tied = {k for k in first if k.startswith(("lm_head.decoder.", "lm_head.weight", "cls.predictions.decoder."))}
+        if config.get("tie_word_embeddings") or config["model_type"] in ("gpt2", "bert", "falcon", "roberta"):
             stored = {k: v for k, v in first.items() if k not in tied}  # as save_pretrained does
         else:
             stored = first
@@ -136,6 +136,28 @@ def round_trip(name, net, config, data, batch, samples, lr, dtype=torch.float32,
         print(f"{name}: {len(back)} keys back, strict: {net.load_state_dict(back, strict=True)}")
         check(name, "weights after ten steps", max(float((back[k] - v).abs().max()) for k, v in trained.items()), 1e-4)
         return back
+
+
+def bloom(data):
+    """Its positions are not computed: that is said; its weights go in and come out as they were."""
+    h, v, at = BLOOM["hidden_size"], BLOOM["vocab_size"], "transformer."
+    shapes = {"word_embeddings.weight": (v, h)}
+    for name in ("word_embeddings_layernorm", "ln_f"):
+        shapes.update({name + ".weight": (h,), name + ".bias": (h,)})
+    for i in range(BLOOM["n_layer"]):
+        for name, size in (("input_layernorm", (h,)), ("post_attention_layernorm", (h,)),
+                           ("self_attention.query_key_value", (3 * h, h)), ("self_attention.dense", (h, h)),
+                           ("mlp.dense_h_to_4h", (4 * h, h)), ("mlp.dense_4h_to_h", (h, 4 * h))):
+            shapes.update({f"h.{i}.{name}.weight": size, f"h.{i}.{name}.bias": size[:1]})
+    first = {at + k: torch.randn(s) for k, s in shapes.items()}
+    with tempfile.TemporaryDirectory() as d:
+        json.dump(BLOOM, open(d + "/config.json", "w"))
+        put(d + "/model.safetensors", first)
+        _, said = run(d + "/config.json", "--data", data, "--batch", "6", "--steps", "1", "--load", d, "--no-test",
+                      "--freeze", "*", "--save", d + "/out.safetensors")
+        back = get(d + "/out.safetensors")
+    same = set(back) - {"lm_head.weight"} == set(first) and all(torch.equal(back[k], v) for k, v in first.items())
+    check("bloom", "weights in and out: " + said.strip(), 0 if same and "ALiBi" in said else 1, 0)
 
 
 def tokens(d, n, t, vocab):
@@ -163,6 +185,18 @@ GPT = {"architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "n_embd": 32,
 BERT = {"architectures": ["BertForMaskedLM"], "model_type": "bert", "hidden_size": 32, "num_hidden_layers": 2,
         "num_attention_heads": 4, "intermediate_size": 64, "vocab_size": 61, "max_position_embeddings": 20,
         "type_vocab_size": 2, "layer_norm_eps": 1e-12, "hidden_act": "gelu"}
+NEOX = {"architectures": ["GPTNeoXForCausalLM"], "model_type": "gpt_neox", "hidden_size": 32, "num_hidden_layers": 2,
+        "num_attention_heads": 2, "intermediate_size": 48, "vocab_size": 61, "max_position_embeddings": 16,
+        "rotary_pct": 0.25, "rotary_emb_base": 10000, "layer_norm_eps": 1e-5, "hidden_act": "gelu",
+        "use_parallel_residual": True, "tie_word_embeddings": False}
+FALCON = {"architectures": ["FalconForCausalLM"], "model_type": "falcon", "hidden_size": 32, "num_hidden_layers": 2,
+          "num_attention_heads": 4, "num_kv_heads": 2, "new_decoder_architecture": True, "vocab_size": 61, "bias": False,
+          "alibi": False, "parallel_attn": True, "multi_query": True, "layer_norm_epsilon": 1e-5,
+          "max_position_embeddings": 16}
+BLOOM = {"architectures": ["BloomForCausalLM"], "model_type": "bloom", "hidden_size": 32, "n_layer": 2, "n_head": 4,
+         "vocab_size": 61, "seq_length": 16, "layer_norm_epsilon": 1e-5}
+ROBERTA = {**BERT, "architectures": ["RobertaForMaskedLM"], "model_type": "roberta", "max_position_embeddings": 22,
+           "type_vocab_size": 1, "layer_norm_eps": 1e-5, "pad_token_id": 1}
 PAIRS = {**BERT, "architectures": ["BertForSequenceClassification"], "id2label": {"0": "a", "1": "b", "2": "c"}}
 VIT = {"architectures": ["ViTForImageClassification"], "model_type": "vit", "hidden_size": 32, "num_hidden_layers": 2,
        "num_attention_heads": 4, "intermediate_size": 64, "image_size": 16, "patch_size": 4, "num_channels": 3,
@@ -186,17 +220,26 @@ def main():
             round_trip(kind, Llama(c), c, d, plain, N, 0.05)
         round_trip("gpt2", GPT2(GPT), GPT, d, plain, N, 0.05)
         round_trip("gpt2, names without transformer.", GPT2(GPT), GPT, d, plain, N, 0.05, strip="transformer.")
+        round_trip("gpt_neox", Fused(NEOX), NEOX, d, plain, N, 0.05)
+        round_trip("falcon, norms for each half", Fused(FALCON), FALCON, d, plain, N, 0.05)
+        old = {**FALCON, "new_decoder_architecture": False}
+        round_trip("falcon, one norm and one key", Fused(old), old, d, plain, N, 0.05)
+        bloom(d)
         masked = lambda k: mask(x, k, 60, 60)
         x.clamp_(max=59)
         for part in ("train.bin", "val.bin"):
             open(d + "/" + part, "wb").write(torch.cat([x.flatten(), x[0, :1]]).to(torch.int16).numpy().tobytes())
         round_trip("bert", Bert(BERT), BERT, d, masked, N, 0.02, extra=("--dim", f"head=1,seq={T}", "--mask-token", "60"))
+        round_trip("roberta", Roberta(ROBERTA), ROBERTA, d, masked, N, 0.02,
+                   extra=("--dim", f"head=1,seq={T}", "--mask-token", "60"))
     with tempfile.TemporaryDirectory() as d:
         x, y = torch.randint(0, 61, (N, 20), dtype=torch.int32), torch.randint(0, 3, (N,), dtype=torch.int32)
         npy(d + "/x_train.npy", x, "<i4")
         npy(d + "/y_train.npy", y, "<i4")
         batch = lambda k: (x.long(), y.long())
         round_trip("bert classifier", Bert(PAIRS), PAIRS, d, batch, N, 0.05)
+        told = {**ROBERTA, "architectures": ["RobertaForSequenceClassification"], "id2label": PAIRS["id2label"]}
+        round_trip("roberta classifier", Roberta(told), told, d, batch, N, 0.05)
     with tempfile.TemporaryDirectory() as d:
         x, y = torch.randn(N, 3, 16, 16), torch.randint(0, 7, (N,), dtype=torch.int32)
         y[0] = 6

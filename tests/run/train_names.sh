@@ -50,6 +50,18 @@ vit=layers=2,hidden=16,heads=4,input=8,patch=4,classes=5
 trip hf vit.encoder.layer.1.attention.attention.key.bias "vit:$vit" serial filter=2
 trip timm blocks.1.attn.qkv.weight "vit:$vit" serial filter=2
 trip torchvision encoder.layers.encoder_layer_1.self_attention.in_proj_bias "vit:$vit" serial filter=2
+config() { # NAME KEYS: a configuration of Hugging Face
+    mkdir -p "$dir/$1"
+    echo "{\"model_type\": \"$1\", \"hidden_size\": 16, \"num_hidden_layers\": 2, \"num_attention_heads\": 4,
+        \"intermediate_size\": 24, \"vocab_size\": 40, \"max_position_embeddings\": 10$2}" >"$dir/$1/config.json"
+    echo "$dir/$1/config.json"
+}
+trip hf gpt_neox.layers.1.attention.query_key_value.bias \
+    "$(config gpt_neox ', "rotary_pct": 0.5')" serial filter=2 pipe=2
+trip hf transformer.h.1.ln_mlp.bias \
+    "$(config falcon ', "num_kv_heads": 2, "new_decoder_architecture": true')" serial filter=2
+trip hf transformer.h.1.self_attention.query_key_value.weight "$(config falcon '')" serial data=2
+trip hf roberta.embeddings.position_embeddings.weight "$(config roberta '')" serial filter=2
 train resnet18:input=32,classes=4 --names torchvision --save "$dir/a.safetensors"
 grep -qa '"layer4.1.bn2.num_batches_tracked"' "$dir/a.safetensors" || fail "torch's counters are missing"
 
