@@ -204,3 +204,54 @@ bool model_onnx_with_number(struct onnx_layer *l)
     }
     return true;
 }
+
+/* ---- comparisons and choices ---------------------------------------------------- */
+
+/* c < x is x > c. */
+void model_onnx_compare(struct onnx_layer *l)
+{
+    static const char *const turned[][2] = {{"less", "greater"},
+                                            {"less_equal", "greater_equal"},
+                                            {"greater", "less"},
+                                            {"greater_equal", "less_equal"}};
+    const char *op = l->op;
+    double c = 0;
+    int x = 0;
+
+    if (!scalar_beside(l, &x, &c)) {
+        model_onnx_plain(l);
+        return;
+    }
+    for (size_t i = 0; x == 1 && i < sizeof turned / sizeof turned[0]; i++)
+        if (strcmp(l->op, turned[i][0]) == 0)
+            op = turned[i][1];
+    model_onnx_input(l, l->n->in[x]);
+    function(l, op, c, 0);
+}
+
+/* A number instead of one of the two: as the last operand, of the opposite
+ * condition if need be. Infinity is the largest number. */
+void model_onnx_where(struct onnx_layer *l)
+{
+    double c[3] = {0};
+    bool is[3] = {false, false, false};
+
+    for (int i = 1; i < 3 && l->n->nin == 3; i++)
+        is[i] = model_onnx_given(l, i) && number(l, i, &c[i]) &&
+                !is_parameter(l, i);
+    if (l->n->nin != 3 || is[1] == is[2] || model_onnx_constant_in(l, 0)) {
+        model_onnx_plain(l);
+        return;
+    }
+    model_onnx_input(l, l->n->in[0]);
+    if (is[1]) {
+        struct pdl_tensor t;
+        int batch = -1;
+
+        model_onnx_sample(l->m->g, l->n->in[0], &t, &batch);
+        t.dtype = PDL_BOOL;
+        l->in[0] = model_onnx_step(l, "not", "Not", l->in[0], t);
+    }
+    model_onnx_input(l, l->n->in[is[1] ? 2 : 1]);
+    function(l, "where", fmax(fmin(c[is[1] ? 1 : 2], FLT_MAX), -FLT_MAX), 0);
+}

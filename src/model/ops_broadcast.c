@@ -48,10 +48,28 @@ static enum pdl_status compare_infer(const struct pdl_op_use *u,
                                      struct pdl_tensor *out, int *nout,
                                      struct pdl_err *err)
 {
+    enum pdl_status st = PDL_OK;
+
+    if (u->nin + u->nw == 1) { /* with a number */
+        out[0] = model_like(u->in[0]);
+        *nout = 1;
+    } else {
+        st = broadcast_infer(u, out, nout, err);
+    }
+    if (st == PDL_OK)
+        out[0].dtype = PDL_BOOL;
+    return st;
+}
+
+/* Of the type of what is chosen, not of the condition. */
+static enum pdl_status where_infer(const struct pdl_op_use *u,
+                                   struct pdl_tensor *out, int *nout,
+                                   struct pdl_err *err)
+{
     enum pdl_status st = broadcast_infer(u, out, nout, err);
 
     if (st == PDL_OK)
-        out[0].dtype = PDL_BOOL;
+        out[0].dtype = u->nin > 1 ? u->in[1]->dtype : u->w[0]->dtype;
     return st;
 }
 
@@ -68,8 +86,9 @@ static const struct pdl_op rows[] = {
     {"min", "smallest", 1, MANY, PDL_OP_SAVES_X, NULL, broadcast_infer, NULL},
     {"max", "largest", 1, MANY, PDL_OP_SAVES_X, NULL, broadcast_infer, NULL},
     {"mean", "mean of the operands", 1, MANY, 0, NULL, broadcast_infer, NULL},
-    {"where", "second operand where the first is true, else third", 3, 3,
-     PDL_OP_SAVES_MASK, NULL, broadcast_infer, NULL},
+    {"where", "second operand where the first is true, else third (none: alpha)",
+     2, 3, PDL_OP_SAVES_X, NULL, where_infer, NULL},
+    /* without b: alpha */
     {"equal", "a = b", 1, 2, 0, NULL, compare_infer, NULL},
     {"less", "a < b", 1, 2, 0, NULL, compare_infer, NULL},
     {"less_equal", "a <= b", 1, 2, 0, NULL, compare_infer, NULL},

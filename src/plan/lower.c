@@ -150,7 +150,8 @@ static void check_operands(struct plan_lower *lo)
     }
 }
 
-/* A tensor needs a gradient when a learned weight stands behind it. */
+/* A tensor needs a gradient when a learned weight stands behind it, and it is
+ * not only true or false. */
 static void mark_gradients(struct plan_lower *lo)
 {
     const struct pdl_model *m = lo->model;
@@ -166,7 +167,8 @@ static void mark_gradients(struct plan_lower *lo)
         for (int k = 0; k < m->nodes[i].nin; k++)
             needs = needs || lo->values[m->nodes[i].in[k]].needs_grad;
         for (int k = 0; k < m->nodes[i].nout; k++)
-            lo->values[m->nodes[i].out[k]].needs_grad = needs;
+            lo->values[m->nodes[i].out[k]].needs_grad =
+                needs && m->tensors[m->nodes[i].out[k]].dtype != PDL_BOOL;
     }
 }
 

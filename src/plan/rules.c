@@ -480,11 +480,14 @@ static const struct rule {
 
 /* Operators that work element by element, by name. */
 static const char *const pointwise[] = {
-    "relu",  "relu6",   "gelu",     "silu",       "sigmoid",    "tanh",
-    "add",   "sub",     "mul",      "div",        "hard_swish", "hard_sigmoid",
-    "elu",   "dropout", "identity", "leaky_relu", "softplus",   "prelu",
-    "scale", "cast",    "exp",      "sqrt",       "affine",     "power",
-    "clip",  NULL};
+    "relu",       "relu6",        "gelu",   "silu",       "sigmoid",
+    "tanh",       "add",          "sub",    "mul",        "div",
+    "hard_swish", "hard_sigmoid", "elu",    "dropout",    "identity",
+    "leaky_relu", "softplus",     "prelu",  "scale",      "cast",
+    "exp",        "sqrt",         "affine", "power",      "clip",
+    "where",      "equal",        "less",   "less_equal", "greater",
+    "and",        "or",           "xor",    "not",        "greater_equal",
+    NULL};
 
 static bool is_pointwise(const char *op)
 {

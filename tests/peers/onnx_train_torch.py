@@ -78,6 +78,22 @@ class Enlarged(nn.Module):
         return self.last((x * x).mean((2, 3)))
 
 
+class Chosen(nn.Module):
+    """Comparisons, with each other and with numbers, and choices by them."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(12, 8), nn.Linear(12, 8)
+        self.last = nn.Linear(8, 10)
+
+    def forward(self, x):
+        a, b = self.a(x.flatten(1)), self.b(x.flatten(1))
+        y = torch.where(a > b, a, 0.1 * b)
+        y = torch.where(y > 0.2, y, y * y).masked_fill(a < -0.5, 0.25)
+        y = torch.where((a > 0) & ~(b >= 0.1), y, a + b)
+        return self.last(torch.where(torch.tensor(0.3) > y, y, torch.tensor(0.7)))
+
+
 def save(path, state):
     head, data = {}, b""
     for name, t in state.items():
@@ -157,6 +173,7 @@ case("vision", torchvision.models.VisionTransformer(64, 16, 1, 2, 32, 64,
 # batch norm over few pixels enlarges roundings from step to step: one step
 case("shuffle", torchvision.models.shufflenet_v2_x0_5(num_classes=10), 64,
      compared=1)
+case("chosen", Chosen(), 2)
 case("nearest", Enlarged("nearest"), 16)
 case("linear", Enlarged("bilinear"), 16,
      refused="linear: Resize: the runtime has no kernel for Resize")

@@ -238,11 +238,9 @@ static bool is_listed(const char *op, const char *const *list)
 static bool runtime_has(const char *op)
 {
     static const char *const refused[] = {
-        "clip",      "floor",      "ceil",       "round",         "sign",
-        "not",       "pow",        "mod",        "where",         "equal",
-        "less",      "less_equal", "greater",    "greater_equal", "and",
-        "or",        "xor",        "gather",     "constant",      "other",
-        "reduce_l2", "reduce_max", "reduce_min", "reduce_prod",   NULL};
+        "clip",       "floor",      "ceil",        "round", "sign",
+        "mod",        "gather",     "constant",    "other", "reduce_l2",
+        "reduce_max", "reduce_min", "reduce_prod", NULL};
 
     return !is_listed(op, refused);
 }

@@ -35,6 +35,8 @@ const struct train_backend *train_backend_find(const char *name)
  * ends; models have a few hundred nodes and this is asked once a call. */
 bool train_wants_grad(const struct pdl_model *m, int tensor)
 {
+    if (m->tensors[tensor].dtype == PDL_BOOL)
+        return false;
     for (int i = m->nnodes - 1; i >= 0; i--) {
         const struct pdl_node *n = &m->nodes[i];
         bool mine = false;
@@ -100,6 +102,23 @@ double train_rope_step(const struct pdl_attr *a, int64_t e, int64_t d)
     keep = (turns - a->alpha) / (a->beta - a->alpha);
     keep = keep < 0 ? 0 : keep > 1 ? 1 : keep;
     return keep * step + (1 - keep) * step / a->scale;
+}
+
+/* where has three operands, comparisons two; not is a comparison with 0. */
+bool train_with_number(const struct pdl_node *n, double *number)
+{
+    static const char *const comparisons[] = {
+        "equal",         "less", "less_equal", "greater",
+        "greater_equal", "and",  "or",         "xor"};
+    int operands = n->nin + n->nweights;
+    bool one = strcmp(n->op->name, "not") == 0 ||
+               (strcmp(n->op->name, "where") == 0 && operands == 2);
+
+    for (size_t i = 0; i < sizeof comparisons / sizeof comparisons[0]; i++)
+        one =
+            one || (operands == 1 && strcmp(n->op->name, comparisons[i]) == 0);
+    *number = n->attr.alpha;
+    return one;
 }
 
 const char *train_function(const struct pdl_node *n)

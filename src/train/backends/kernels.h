@@ -133,6 +133,8 @@ const struct train_backend *train_backend_at(int i); /* NULL past the end */
 
 /* Does the gradient of this tensor reach a weight? (As the plan has it.) */
 bool train_wants_grad(const struct pdl_model *m, int tensor);
+/* Comparisons and choices that have a number for their last operand. */
+bool train_with_number(const struct pdl_node *n, double *number);
 /* An element of an array of any type that kernels have. */
 double train_number(enum pdl_dtype t, const void *p, int64_t i);
 /* The topk largest of n scores, of equal ones the first; the largest first. */

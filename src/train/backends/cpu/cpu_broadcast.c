@@ -27,6 +27,8 @@ struct broadcast_kernel {
     struct train_kernel base;
     struct train_call call;
     const struct train_simd_nary *f;
+    bool numbered; /* a number stands for the last operand */
+    float number;
     int njobs;
     struct job *jobs;
 };
@@ -94,6 +96,10 @@ static const float *values(const struct task *t, const int64_t *at, float *y,
         if (a < w->n)
             v[i] = load(t->in[j->from[a]], j->dtype[a], at[a],
                         w->stride[a][run], space[a], n);
+    }
+    if (t->k->numbered) {
+        train_simd_fill(space[0], t->k->number, n);
+        v[j->nv - 1] = space[0];
     }
     if (j->towards < 0 && j->nv == 1)
         return v[0];
@@ -355,6 +361,13 @@ static bool add_operands(struct job *j, const struct train_call *c,
     return true;
 }
 
+static int operands_of(const struct pdl_node *n)
+{
+    double number;
+
+    return n->nin + n->nweights + train_with_number(n, &number);
+}
+
 static bool forward_job(struct job *j, const struct train_call *c, map_fn *map)
 {
     struct train_operands o;
@@ -362,10 +375,11 @@ static bool forward_job(struct job *j, const struct train_call *c, map_fn *map)
 
     train_operands(c, &o);
     *j = (struct job){.towards = -1, .has_values = true, .scale = 1};
-    j->nv = c->node->nin + c->node->nweights;
+    j->nv = operands_of(c->node);
     train_cpu_walk_begin(&j->walk, &c->out[0].box);
     if (!add_array(j, &c->out[0].box, &c->out[0], same, -1) ||
-        !add_operands(j, c, &o, &c->out[0].box, map) || j->walk.n != 1 + j->nv)
+        !add_operands(j, c, &o, &c->out[0].box, map) ||
+        j->walk.n != 1 + c->node->nin + c->node->nweights)
         return false;
     end_job(j, &c->out[0], 0);
     return true;
@@ -383,7 +397,7 @@ static bool gradient_job(struct job *j, const struct train_call *c, int i,
     train_operands(c, &o);
     y = &c->in[o.dy].box;
     *j = (struct job){.towards = i, .into = out, .scale = 1};
-    j->nv = c->node->nin + c->node->nweights;
+    j->nv = operands_of(c->node);
     j->has_values = o.nx > 0;
     train_cpu_walk_begin(&j->walk, y);
     map(c, i, y, m);
@@ -401,11 +415,14 @@ static struct broadcast_kernel *new_kernel(struct cpu_state *s,
     struct train_call kept;
     struct broadcast_kernel *k = train_cpu_kernel(s, c, sizeof *k, &kept);
     int most = c->nout > 0 ? c->nout : 1;
+    double number;
 
     if (!k)
         return NULL;
     k->call = kept;
     k->f = train_simd_nary(c->node->op->name);
+    k->numbered = train_with_number(c->node, &number);
+    k->number = (float)number;
     k->jobs = PDL_NEW(s->arena, struct job, most);
     k->base.implementation = "own";
     k->base.run = run;
@@ -471,7 +488,7 @@ static enum pdl_status make_aligned(struct cpu_state *s,
 
     if (c->pass == PDL_BACKWARD_WEIGHTS &&
         (n->nweights != 1 || is_one_of(n, "max", "min") ||
-         is_one_of(n, "div", "pow")))
+         is_one_of(n, "div", "pow") || is_one_of(n, "where", "where")))
         return PDL_OK;
     return make_mapped(s, c, aligned, out, err);
 }
@@ -548,6 +565,11 @@ static const struct cpu_op rows[] = {
     {"mean", make_aligned},      {"prelu", make_weighted},
     {"scale", make_weighted},    {"reduce_mean", make_reduce},
     {"reduce_sum", make_reduce}, {"pow", make_aligned},
+    {"where", make_aligned},     {"equal", make_aligned},
+    {"less", make_aligned},      {"less_equal", make_aligned},
+    {"greater", make_aligned},   {"greater_equal", make_aligned},
+    {"and", make_aligned},       {"or", make_aligned},
+    {"xor", make_aligned},       {"not", make_aligned},
 };
 
 const struct cpu_ops train_cpu_broadcast = {rows, sizeof rows / sizeof rows[0]};

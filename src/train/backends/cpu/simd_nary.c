@@ -178,6 +178,53 @@ static void min_back(const float *dy, const float *const *v, int nv, int k,
     extreme_back(dy, v, nv, k, -1, dx, n);
 }
 
+/* ---- true or false ------------------------------------------------------------------ */
+
+#define COMPARE(name, holds)                                             \
+    static void name(const float *const *v, int nv, float *y, int64_t n) \
+    {                                                                    \
+        (void)nv;                                                        \
+        for (int64_t i = 0; i < n; i++) {                                \
+            float a = v[0][i], b = v[1][i];                              \
+                                                                         \
+            y[i] = (holds) ? 1 : 0;                                      \
+        }                                                                \
+    }
+COMPARE(equal, a == b)
+COMPARE(less, a < b)
+COMPARE(less_equal, a <= b)
+COMPARE(greater, a > b)
+COMPARE(greater_equal, a >= b)
+COMPARE(both, (a != 0) & (b != 0))
+COMPARE(either, (a != 0) | (b != 0))
+COMPARE(one_of, (a != 0) != (b != 0))
+
+static void flat(const float *dy, const float *const *v, int nv, int k,
+                 float *dx, int64_t n)
+{
+    (void)dy;
+    (void)v;
+    (void)nv;
+    (void)k;
+    for (int64_t i = 0; i < n; i++)
+        dx[i] = 0;
+}
+
+static void where(const float *const *v, int nv, float *y, int64_t n)
+{
+    (void)nv;
+    for (int64_t i = 0; i < n; i++)
+        y[i] = v[0][i] != 0 ? v[1][i] : v[2][i];
+}
+
+static void where_back(const float *dy, const float *const *v, int nv, int k,
+                       float *dx, int64_t n)
+{
+    (void)nv;
+    for (int64_t i = 0; i < n; i++)
+        dx[i] = (v[0][i] != 0) == (k == 1) ? dy[i] : 0;
+}
+
 /* ---- a slope that is learned --------------------------------------------------------- */
 
 static void prelu(const float *const *v, int nv, float *y, int64_t n)
@@ -202,12 +249,28 @@ static void prelu_back(const float *dy, const float *const *v, int nv, int k,
 const struct train_simd_nary *train_simd_nary(const char *op)
 {
     static const struct train_simd_nary functions[] = {
-        {"add", add, add_back},           {"sub", sub, sub_back},
-        {"mul", mul, mul_back},           {"scale", mul, mul_back},
-        {"div", quotient, quotient_back}, {"max", max, max_back},
-        {"min", min, min_back},           {"mean", mean, mean_back},
-        {"prelu", prelu, prelu_back},     {"reduce_sum", add, add_back},
-        {"reduce_mean", add, add_back},   {"pow", power, power_back},
+        {"add", add, add_back},
+        {"sub", sub, sub_back},
+        {"mul", mul, mul_back},
+        {"scale", mul, mul_back},
+        {"div", quotient, quotient_back},
+        {"max", max, max_back},
+        {"min", min, min_back},
+        {"mean", mean, mean_back},
+        {"prelu", prelu, prelu_back},
+        {"reduce_sum", add, add_back},
+        {"reduce_mean", add, add_back},
+        {"pow", power, power_back},
+        {"where", where, where_back},
+        {"equal", equal, flat},
+        {"less", less, flat},
+        {"less_equal", less_equal, flat},
+        {"greater", greater, flat},
+        {"greater_equal", greater_equal, flat},
+        {"and", both, flat},
+        {"or", either, flat},
+        {"xor", one_of, flat},
+        {"not", equal, flat},
     };
 
     for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++)

@@ -143,15 +143,55 @@ static double mean_slope(const double *v, int n, int k)
     return 1.0 / n;
 }
 
+/* True is 1. A comparison is flat; a choice hands on to what it chose. */
+#define COMPARE(name, holds)                   \
+    static double name(const double *v, int n) \
+    {                                          \
+        double a = v[0], b = n > 1 ? v[1] : 0; \
+                                               \
+        return holds;                          \
+    }
+COMPARE(equal, a == b)
+COMPARE(less, a < b)
+COMPARE(less_equal, a <= b)
+COMPARE(greater, a > b)
+COMPARE(greater_equal, a >= b)
+COMPARE(both, a != 0 && b != 0)
+COMPARE(either, a != 0 || b != 0)
+COMPARE(one_of, (a != 0) != (b != 0))
+
+static double flat(const double *v, int n, int k)
+{
+    (void)v;
+    (void)n;
+    (void)k;
+    return 0;
+}
+static double where(const double *v, int n)
+{
+    (void)n;
+    return v[0] != 0 ? v[1] : v[2];
+}
+static double where_slope(const double *v, int n, int k)
+{
+    (void)n;
+    return k > 0 && (v[0] != 0) == (k == 1);
+}
+
 static const struct function {
     const char *op;
     double (*f)(const double *v, int n);
     double (*slope)(const double *v, int n, int k);
 } functions[] = {
-    {"add", sum, sum_slope},    {"sub", sub, sub_slope},
-    {"mul", mul, mul_slope},    {"div", quotient, quotient_slope},
-    {"max", max, max_slope},    {"min", min, min_slope},
-    {"mean", mean, mean_slope}, {"pow", power, power_slope},
+    {"add", sum, sum_slope},       {"sub", sub, sub_slope},
+    {"mul", mul, mul_slope},       {"div", quotient, quotient_slope},
+    {"max", max, max_slope},       {"min", min, min_slope},
+    {"mean", mean, mean_slope},    {"pow", power, power_slope},
+    {"where", where, where_slope}, {"equal", equal, flat},
+    {"less", less, flat},          {"less_equal", less_equal, flat},
+    {"greater", greater, flat},    {"greater_equal", greater_equal, flat},
+    {"and", both, flat},           {"or", either, flat},
+    {"xor", one_of, flat},         {"not", equal, flat},
 };
 
 static const struct function *function_of(const struct pdl_node *n)
@@ -165,26 +205,30 @@ static const struct function *function_of(const struct pdl_node *n)
 
 /* ---- passes ------------------------------------------------------------------ */
 
-static void values_at(const struct operand *o, int n,
-                      const struct pdl_tensor *y, const int64_t *i, double *v)
+/* Returns how many: a number may stand for the last operand. */
+static int values_at(const struct ref_run *r, const struct operand *o, int n,
+                     const int64_t *i, double *v)
 {
+    const struct pdl_tensor *y = &r->tensors[r->node->out[0]];
+
     for (int k = 0; k < n; k++)
         v[k] = o[k].a ? o[k].a->at[place(&o[k], y, i)] : 0;
+    return n + train_with_number(r->node, &v[n]);
 }
 
 static void forward(struct ref_run *r)
 {
     const struct function *f = function_of(r->node);
-    const struct pdl_tensor *yt = &r->tensors[r->node->out[0]];
     struct operand o[MANY];
     int n = operands(r, o);
     int64_t i[PDL_BOX_DIMS] = {0}, k = 0;
-    double v[MANY];
+    double v[MANY + 1];
 
     REF_EACH(&r->out[0].box, i)
     {
-        values_at(o, n, yt, i, v);
-        r->out[0].at[k++] = f->f(v, n);
+        int nv = values_at(r, o, n, i, v);
+
+        r->out[0].at[k++] = f->f(v, nv);
     }
 }
 
@@ -197,13 +241,14 @@ static void gradient(struct ref_run *r, const struct operand *o, int n,
     const struct ref_array *dy = &r->in[r->op.dy];
     struct operand to = o[which];
     int64_t i[PDL_BOX_DIMS] = {0}, k = 0;
-    double v[MANY];
+    double v[MANY + 1];
 
     to.a = into;
     REF_EACH(&dy->box, i)
     {
-        values_at(o, n, yt, i, v);
-        into->at[place(&to, yt, i)] += dy->at[k++] * f->slope(v, n, which);
+        int nv = values_at(r, o, n, i, v);
+
+        into->at[place(&to, yt, i)] += dy->at[k++] * f->slope(v, nv, which);
     }
 }
 
@@ -292,10 +337,15 @@ static enum pdl_status check(const struct train_call *c, struct pdl_err *err)
 }
 
 static const struct ref_op rows[] = {
-    {"add", run, NULL, check},  {"sub", run, NULL, check},
-    {"mul", run, NULL, check},  {"div", run, NULL, check},
-    {"max", run, NULL, check},  {"min", run, NULL, check},
-    {"mean", run, NULL, check}, {"pow", run, NULL, check},
+    {"add", run, NULL, check},     {"sub", run, NULL, check},
+    {"mul", run, NULL, check},     {"div", run, NULL, check},
+    {"max", run, NULL, check},     {"min", run, NULL, check},
+    {"mean", run, NULL, check},    {"pow", run, NULL, check},
+    {"where", run, NULL, check},   {"equal", run, NULL, check},
+    {"less", run, NULL, check},    {"less_equal", run, NULL, check},
+    {"greater", run, NULL, check}, {"greater_equal", run, NULL, check},
+    {"and", run, NULL, check},     {"or", run, NULL, check},
+    {"xor", run, NULL, check},     {"not", run, NULL, check},
 };
 
 const struct ref_ops train_ref_broadcast = {rows, sizeof rows / sizeof rows[0]};
