@@ -24,18 +24,18 @@ struct wanted {
     int64_t value;
 };
 
-static bool has_key(const char *zoo, const char *key)
+static bool takes(const char *zoo, const struct wanted *w)
 {
     struct pdl_zoo_param p;
 
     for (int k = 0; pdl_zoo_param(zoo, k, &p); k++)
-        if (strcmp(p.key, key) == 0)
-            return true;
+        if (strcmp(p.key, w->key) == 0)
+            return p.choices || (w->value >= p.min && w->value <= p.max);
     return false;
 }
 
 /* "bert with seq=64,vocab=65 takes it": nothing unless the network of the zoo
- * has all the keys. */
+ * has all the keys, and takes the values. */
 static void suggest(const struct pdl_model *m, const struct wanted *w, int n,
                     const char *what, struct pdl_err *err)
 {
@@ -44,7 +44,7 @@ static void suggest(const struct pdl_model *m, const struct wanted *w, int n,
 
     snprintf(zoo, sizeof zoo, "%.*s", (int)strcspn(m->name, ":"), m->name);
     for (int i = 0; i < n; i++) {
-        if (!has_key(zoo, w[i].key))
+        if (!takes(zoo, &w[i]))
             return;
         if (at + 40 < sizeof text)
             at += (size_t)snprintf(text + at, sizeof text - at, "%s%s=%lld",

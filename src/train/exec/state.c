@@ -319,10 +319,30 @@ static enum pdl_status same_shape(const struct pdl_train_part *p,
 
     for (int d = 0; same && d < p->ndims; d++)
         same = c->dim[d] == p->dim[d];
-    return same ? PDL_OK
-                : pdl_fail(err, PDL_EINVAL,
-                           "%s: the checkpoint has another shape or type",
-                           p->name);
+    if (same)
+        return PDL_OK;
+    if (c->dtype == p->dtype)
+        return pdl_fail(err, PDL_EINVAL, "%s: the checkpoint has another shape",
+                        p->name);
+    pdl_fail(err, PDL_EINVAL, "%s: is %s in the checkpoint, %s here", p->name,
+             pdl_dtype_name(c->dtype), pdl_dtype_name(p->dtype));
+    pdl_hint(err, "--precision as it was; '--load' takes weights of any");
+    return PDL_EINVAL;
+}
+
+/* Its optimizer has no such state. */
+static enum pdl_status not_there(const struct pdl_train_part *p,
+                                 const pdl_ckpt *ckpt, struct pdl_err *err)
+{
+    const struct pdl_ckpt_state *s = pdl_ckpt_state(ckpt);
+
+    pdl_fail(err, PDL_EINVAL, "%s: has no %s", pdl_ckpt_path(ckpt), p->name);
+    for (int i = 0; i < s->nsettings; i++)
+        if (strncmp(p->name, "optimizer", 9) == 0 &&
+            strcmp(s->settings[i].name, "optimizer") == 0)
+            pdl_hint(err, "it was made with --optimizer %.60s",
+                     s->settings[i].value);
+    return PDL_EINVAL;
 }
 
 static enum pdl_status read_state(const struct pdl_train_part *p,
@@ -332,8 +352,7 @@ static enum pdl_status read_state(const struct pdl_train_part *p,
     enum pdl_status st;
 
     if (k < 0)
-        return pdl_fail(err, PDL_EINVAL, "%s: has no %s", pdl_ckpt_path(ckpt),
-                        p->name);
+        return not_there(p, ckpt, err);
     st = same_shape(p, pdl_ckpt_tensor(ckpt, k), err);
     if (st == PDL_OK && !pdl_box_empty(&p->box))
         st = pdl_ckpt_read(ckpt, k, &p->box, p->data, err);
