@@ -37,16 +37,13 @@ if(NOT PDL_RUN_SOURCES)
 endif()
 
 # The cpu backend is oneDNN's; our own kernels beside it are for AVX2, which
-# the backend asks for before it calls them. Threaded jumps would compute what is
-# beyond a function's range for every element, and multiply by numbers so small
-# that Intel's processors take a hundred times as long (silu: 12 times as long).
+# the backend asks for before it calls them.
 if(NOT DNNL_INCLUDE OR NOT DNNL_LIBRARY)
   list(FILTER PDL_RUN_SOURCES EXCLUDE REGEX "/train/backends/cpu/")
 endif()
 file(GLOB simd CONFIGURE_DEPENDS src/train/backends/cpu/simd_*.c)
 set_source_files_properties(${simd} PROPERTIES COMPILE_OPTIONS
-  "-O3;-march=x86-64-v3;-fno-math-errno;-fno-trapping-math;-ffp-contract=fast;\
-$<$<C_COMPILER_ID:GNU>:-fno-thread-jumps>")
+  "-O3;-march=x86-64-v3;-fno-math-errno;-fno-trapping-math;-ffp-contract=fast")
 
 # The cuda device: own kernels compiled ahead, cuBLASLt and cuDNN looked for by
 # the program when it runs. -DPDL_CUDA=off leaves it out.
