@@ -138,6 +138,7 @@ struct pdl_alg {
     int nkeys;
     bool sparse; /* messages are as long as their non-zeros need */
     bool pairs;  /* pairs of index and value also where dense is shorter */
+    const void *family; /* which of those that share their functions */
     /* Refuses with a reason, or settles the parameters that were not given
      * and says which buffers it needs. */
     enum pdl_status (*setup)(struct pdl_coll_job *job, struct pdl_err *err);

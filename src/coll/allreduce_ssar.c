@@ -8,16 +8,6 @@
  * et al., IPCCC 2019). */
 #include "coll_priv.h"
 
-static enum pdl_status setup(struct pdl_coll_job *job, struct pdl_err *err)
-{
-    enum pdl_status st = coll_need_pow2(job, err);
-
-    if (st != PDL_OK)
-        return st;
-    coll_one_buffer(job, job->nranks);
-    return PDL_OK;
-}
-
 static int64_t nsteps(const struct pdl_coll_job *job, int rank)
 {
     (void)rank;
@@ -57,7 +47,7 @@ const struct pdl_alg coll_allreduce_ssar = {
     .limits = "powers of two",
     .sparse = true,
     .pairs = true,
-    .setup = setup,
+    .setup = coll_pow2_setup,
     .nsteps = nsteps,
     .step = step,
     .window = window,

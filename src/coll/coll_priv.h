@@ -211,6 +211,8 @@ enum pdl_status coll_settle_grid(struct pdl_coll_job *job, int dims,
                                  struct pdl_err *err);
 enum pdl_status coll_need_pow2(const struct pdl_coll_job *job,
                                struct pdl_err *err);
+/* That, and a chunk of one buffer for each rank. */
+enum pdl_status coll_pow2_setup(struct pdl_coll_job *job, struct pdl_err *err);
 /* The count is a multiple of n. */
 enum pdl_status coll_need_multiple(const struct pdl_coll_job *job, int64_t n,
                                    struct pdl_err *err);

@@ -11,33 +11,42 @@
  *   S+P+1 ..        the sum goes to rank r+1+i; that of r-1-i arrives
  *
  * A part of buffer 0 is overwritten only after its message has left. */
-#include "coll_ordered.h"
+#include "coll_priv.h"
 
-enum pdl_status coll_ordered_setup(struct pdl_coll_job *job,
-                                   const struct coll_ordered *o)
+/* cut: rank r sums chunk r of P (else every rank sums all of it); gather: the
+ * sums then go to all ranks. */
+struct ordered {
+    bool cut, gather;
+};
+
+static enum pdl_status setup(struct pdl_coll_job *job, struct pdl_err *err)
 {
+    const struct ordered *o = job->alg->family;
+
+    (void)err;
     job->nbufs = 2;
     job->buf[0] = job->buf[1] =
         (struct pdl_coll_buf){job->count, o->cut ? job->nranks : 1};
     return PDL_OK;
 }
 
-int64_t coll_ordered_nsteps(const struct pdl_coll_job *job,
-                            const struct coll_ordered *o)
+static int64_t nsteps(const struct pdl_coll_job *job, int rank)
 {
+    const struct ordered *o = job->alg->family;
     int64_t p = job->nranks;
 
+    (void)rank;
     if (p == 1)
         return 0;
     return coll_split_nsteps(job->nranks) + p + 1 + (o->gather ? p - 1 : 0);
 }
 
-static struct pdl_span part(const struct coll_ordered *o, int buf, int rank)
+static struct pdl_span part(const struct ordered *o, int buf, int rank)
 {
     return coll_run(buf, o->cut ? rank : 0, 1);
 }
 
-static void give(const struct pdl_coll_job *job, const struct coll_ordered *o,
+static void give(const struct pdl_coll_job *job, const struct ordered *o,
                  int rank, int64_t s, struct pdl_step *out)
 {
     struct coll_rounds r = {2, {job->nranks - 1, 0}};
@@ -50,7 +59,7 @@ static void give(const struct pdl_coll_job *job, const struct coll_ordered *o,
     }
 }
 
-static void add_up(const struct coll_ordered *o, int rank, int64_t first,
+static void add_up(const struct ordered *o, int rank, int64_t first,
                    int64_t from, struct pdl_step *out)
 {
     coll_recv(out, (int)from, part(o, 1, rank));
@@ -61,10 +70,10 @@ static void add_up(const struct coll_ordered *o, int rank, int64_t first,
         coll_after(out, first + from - 1);
 }
 
-void coll_ordered_step(const struct pdl_coll_job *job,
-                       const struct coll_ordered *o, int rank, int64_t s,
-                       struct pdl_step *out)
+static void step(const struct pdl_coll_job *job, int rank, int64_t s,
+                 struct pdl_step *out)
 {
+    const struct ordered *o = job->alg->family;
     int64_t p = job->nranks, sent = coll_split_nsteps(job->nranks);
 
     if (s < sent) {
@@ -85,3 +94,98 @@ void coll_ordered_step(const struct pdl_coll_job *job,
         coll_after(out, sent + p);
     }
 }
+
+/* The sends of the first round can last until the sum goes back. */
+static int64_t window(const struct pdl_coll_job *job)
+{
+    return nsteps(job, 0);
+}
+
+/* Flat allreduce: every rank sends its vector to all and adds up all of them
+ * in the order of ranks. One round; for short vectors and few ranks. */
+static const struct ordered flat = {.cut = false, .gather = false};
+
+static void cost_flat(const struct pdl_coll_job *job, struct pdl_coll_cost *out)
+{
+    double p = job->nranks, bytes = (double)job->count * job->elem_bytes;
+
+    out->rounds = p > 1 ? 1 : 0;
+    out->bytes = bytes * (p - 1);
+    out->reduced = bytes * (p - 1);
+}
+
+const struct pdl_alg coll_allreduce_flat = {
+    .collective = &coll_allreduce,
+    .name = "flat",
+    .summary = "everyone sends to everyone, adds in rank order; short",
+    .source = "folklore",
+    .steps = "2P and joins",
+    .bytes = "N(P-1)",
+    .limits = "",
+    .family = &flat,
+    .setup = setup,
+    .nsteps = nsteps,
+    .step = step,
+    .window = window,
+    .cost = cost_flat,
+};
+
+/* Ordered allreduce: rank r adds up chunk r in the order of ranks, then the
+ * chunks go to all. As little traffic as the ring, and the same bits wherever
+ * it runs. */
+static const struct ordered gathered = {.cut = true, .gather = true};
+
+static void cost_gathered(const struct pdl_coll_job *job,
+                          struct pdl_coll_cost *out)
+{
+    double p = job->nranks, bytes = (double)job->count * job->elem_bytes;
+
+    out->rounds = p > 1 ? p : 0;
+    out->bytes = 2 * bytes * (p - 1) / p;
+    out->reduced = bytes * (p - 1) / p;
+}
+
+const struct pdl_alg coll_allreduce_ordered = {
+    .collective = &coll_allreduce,
+    .name = "ordered",
+    .summary = "owners add in rank order: the same bits everywhere",
+    .source = "folklore",
+    .steps = "3P-1 and joins",
+    .bytes = "2N(P-1)/P",
+    .limits = "",
+    .family = &gathered,
+    .setup = setup,
+    .nsteps = nsteps,
+    .step = step,
+    .window = window,
+    .cost = cost_gathered,
+};
+
+/* Ordered reduce-scatter: rank r adds up block r in the order of ranks. */
+static const struct ordered scattered = {.cut = true, .gather = false};
+
+static void cost_scattered(const struct pdl_coll_job *job,
+                           struct pdl_coll_cost *out)
+{
+    double p = job->nranks, bytes = (double)job->count * job->elem_bytes;
+
+    out->rounds = p > 1 ? p - 1 : 0;
+    out->bytes = bytes * (p - 1) / p;
+    out->reduced = bytes * (p - 1) / p;
+}
+
+const struct pdl_alg coll_reduce_scatter_ordered = {
+    .collective = &coll_reduce_scatter,
+    .name = "ordered",
+    .summary = "owners add in rank order: the same bits everywhere",
+    .source = "folklore",
+    .steps = "2P and joins",
+    .bytes = "N(P-1)/P",
+    .limits = "",
+    .family = &scattered,
+    .setup = setup,
+    .nsteps = nsteps,
+    .step = step,
+    .window = window,
+    .cost = cost_scattered,
+};

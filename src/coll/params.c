@@ -79,3 +79,12 @@ enum pdl_status coll_need_multiple(const struct pdl_coll_job *job, int64_t n,
              (job->count / n + 1) * n * job->elem_bytes);
     return PDL_EINVAL;
 }
+
+enum pdl_status coll_pow2_setup(struct pdl_coll_job *job, struct pdl_err *err)
+{
+    enum pdl_status st = coll_need_pow2(job, err);
+
+    if (st == PDL_OK)
+        coll_one_buffer(job, job->nranks);
+    return st;
+}

@@ -4,16 +4,6 @@
  * Rabenseifner and Gropp, IJHPCA 2005). */
 #include "coll_priv.h"
 
-static enum pdl_status setup(struct pdl_coll_job *job, struct pdl_err *err)
-{
-    enum pdl_status st = coll_need_pow2(job, err);
-
-    if (st != PDL_OK)
-        return st;
-    coll_one_buffer(job, job->nranks);
-    return PDL_OK;
-}
-
 static int64_t nsteps(const struct pdl_coll_job *job, int rank)
 {
     (void)rank;
@@ -55,7 +45,7 @@ const struct pdl_alg coll_reduce_scatter_halving = {
     .steps = "log2 P",
     .bytes = "N(P-1)/P",
     .limits = "powers of two",
-    .setup = setup,
+    .setup = coll_pow2_setup,
     .nsteps = nsteps,
     .step = step,
     .cost = cost,

@@ -10,7 +10,13 @@
  * 3 what came y first as [source y][destination x]. Rank = x + n*y. Where
  * blocks are halved, chunk 2*block + order is the half of that order. */
 #include "coll_priv.h"
-#include "coll_full2d.h"
+
+struct full2d {
+    bool orders[2]; /* x first, y first */
+    bool halves;    /* each order carries one half of every block */
+    bool parity;    /* the order of a block is the parity of coordinates */
+    bool direct;    /* blocks for neighbours go whole in the first round */
+};
 
 struct place {
     int64_t n, m, x, y;
@@ -23,10 +29,9 @@ static struct place place_of(const struct pdl_coll_job *job, int rank)
     return (struct place){n, job->params.y, rank % n, rank / n};
 }
 
-enum pdl_status coll_full2d_setup(struct pdl_coll_job *job,
-                                  const struct coll_full2d *f,
-                                  struct pdl_err *err)
+static enum pdl_status setup(struct pdl_coll_job *job, struct pdl_err *err)
 {
+    const struct full2d *f = job->alg->family;
     enum pdl_status st = coll_settle_grid(job, 2, err);
     int64_t p = job->nranks, block, part;
 
@@ -53,7 +58,7 @@ struct set {
     int64_t first, step, n, skip;
 };
 
-static struct set choose(const struct coll_full2d *f, int64_t len, int64_t sum,
+static struct set choose(const struct full2d *f, int64_t len, int64_t sum,
                          int64_t own)
 {
     struct set s = {0, 1, len, f->direct ? own : len};
@@ -115,8 +120,8 @@ static int64_t other(int64_t i, int64_t own)
     return i + (i >= own);
 }
 
-static void first_hop(const struct coll_full2d *f, const struct axis *a,
-                      int order, int64_t v, struct pdl_step *out)
+static void first_hop(const struct full2d *f, const struct axis *a, int order,
+                      int64_t v, struct pdl_step *out)
 {
     int64_t per = f->halves ? 2 : 1, sub = f->halves ? order : 0;
     int64_t peer = rank_at(a, v, a->w);
@@ -138,8 +143,8 @@ static void first_hop(const struct coll_full2d *f, const struct axis *a,
 
 /* Round 2, order o: from here, the node between, to the other coordinate w2;
  * v chooses among sources by their first coordinate. */
-static void second_hop(const struct coll_full2d *f, const struct axis *a,
-                       int order, int64_t w2, struct pdl_step *out)
+static void second_hop(const struct full2d *f, const struct axis *a, int order,
+                       int64_t w2, struct pdl_step *out)
 {
     int64_t per = f->halves ? 2 : 1, sub = f->halves ? order : 0;
     int64_t peer = rank_at(a, a->u, w2);
@@ -152,8 +157,8 @@ static void second_hop(const struct coll_full2d *f, const struct axis *a,
     out->recv_from = out->nrecv ? (int)peer : -1;
 }
 
-static int64_t ports(const struct pdl_coll_job *job,
-                     const struct coll_full2d *f, int round)
+static int64_t ports(const struct pdl_coll_job *job, const struct full2d *f,
+                     int round)
 {
     int64_t n = 0;
 
@@ -164,23 +169,23 @@ static int64_t ports(const struct pdl_coll_job *job,
 }
 
 static struct coll_rounds rounds(const struct pdl_coll_job *job,
-                                 const struct coll_full2d *f)
+                                 const struct full2d *f)
 {
     return (struct coll_rounds){2, {ports(job, f, 0), ports(job, f, 1)}};
 }
 
-int64_t coll_full2d_nsteps(const struct pdl_coll_job *job,
-                           const struct coll_full2d *f)
+static int64_t nsteps(const struct pdl_coll_job *job, int rank)
 {
-    struct coll_rounds r = rounds(job, f);
+    struct coll_rounds r = rounds(job, job->alg->family);
 
+    (void)rank;
     return coll_rounds_nsteps(&r);
 }
 
-void coll_full2d_step(const struct pdl_coll_job *job,
-                      const struct coll_full2d *f, int rank, int64_t s,
-                      struct pdl_step *out)
+static void step(const struct pdl_coll_job *job, int rank, int64_t s,
+                 struct pdl_step *out)
 {
+    const struct full2d *f = job->alg->family;
     struct coll_rounds r = rounds(job, f);
     struct place at = place_of(job, rank);
     struct axis a = axis_of(&at, 0);
@@ -206,3 +211,98 @@ void coll_full2d_step(const struct pdl_coll_job *job,
         second_hop(f, &a, order, f->direct ? other(port, a.w) : port, out);
     }
 }
+
+/* All ports of a round at once. */
+static int64_t window(const struct pdl_coll_job *job)
+{
+    return nsteps(job, 0);
+}
+
+static const struct pdl_alg_key keys[] = {
+    COLL_KEY(x, 1, 1 << 20, "columns of the network"),
+    COLL_KEY(y, 1, 1 << 20, "rows of the network"),
+};
+
+/* All blocks x first: round 1
+ * uses only the links along x, round 2 those along y. */
+static const struct full2d xy = {.orders = {true, false}};
+
+const struct pdl_alg coll_alltoall_xy = {
+    .collective = &coll_alltoall,
+    .name = "xy",
+    .summary = "along x, then along y; half of the links idle in each round",
+    .source = "Nguyen et al., CCGrid 2024 (reconstruction)",
+    .steps = "2 rounds",
+    .bytes = "(x+y)N/P on the busiest link",
+    .limits = "xy = P; P divides the count",
+    COLL_KEYS(keys),
+    .family = &xy,
+    .setup = setup,
+    .nsteps = nsteps,
+    .step = step,
+    .window = window,
+};
+
+/* Every block cut in two: one
+ * half goes x first, the other y first, so that all links work in both
+ * rounds. On a square the load equals the lower bound. */
+static const struct full2d half_split = {.orders = {true, true},
+                                         .halves = true};
+
+const struct pdl_alg coll_alltoall_half_split = {
+    .collective = &coll_alltoall,
+    .name = "half-split",
+    .summary = "half x first, half y first; reaches the lower bound",
+    .source = "Nguyen et al., CCGrid 2024 (reconstruction)",
+    .steps = "2 rounds",
+    .bytes = "max(x,y)N/P on the busiest link",
+    .limits = "xy = P; P divides the count",
+    COLL_KEYS(keys),
+    .family = &half_split,
+    .setup = setup,
+    .nsteps = nsteps,
+    .step = step,
+    .window = window,
+};
+
+/* Whole blocks: a block from
+ * (x,y) for (u,v) goes x first when x+y+u+v is even, else y first. The load of
+ * half-split (for even sizes) without cutting blocks. */
+static const struct full2d parity = {.orders = {true, true}, .parity = true};
+
+const struct pdl_alg coll_alltoall_parity = {
+    .collective = &coll_alltoall,
+    .name = "parity",
+    .summary = "whole blocks, x or y first by parity; no splitting",
+    .source = "Nguyen et al., CCGrid 2024 (reconstruction)",
+    .steps = "2 rounds",
+    .bytes = "about max(x,y)N/P on the busiest link",
+    .limits = "xy = P; P divides the count",
+    COLL_KEYS(keys),
+    .family = &parity,
+    .setup = setup,
+    .nsteps = nsteps,
+    .step = step,
+    .window = window,
+};
+
+/* Blocks for neighbours go
+ * whole in round 1, the others half x first and half y first. */
+static const struct full2d direct = {
+    .orders = {true, true}, .halves = true, .direct = true};
+
+const struct pdl_alg coll_alltoall_direct = {
+    .collective = &coll_alltoall,
+    .name = "direct",
+    .summary = "neighbours at once, the rest half-split",
+    .source = "Nguyen et al., CCGrid 2024 (reconstruction)",
+    .steps = "2 rounds",
+    .bytes = "about max(x,y)N/P on the busiest link",
+    .limits = "xy = P; P divides the count",
+    COLL_KEYS(keys),
+    .family = &direct,
+    .setup = setup,
+    .nsteps = nsteps,
+    .step = step,
+    .window = window,
+};
