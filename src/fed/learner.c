@@ -284,7 +284,7 @@ int fed_learner_parts(const fed_learner *l)
 
 static bool ends_stem(const struct pdl_node *n)
 {
-    return strcmp(n->op->name, "relu") == 0 || strcmp(n->op->name, "tanh") == 0;
+    return pdl_op_id(n->op) == PDL_ID_RELU || strcmp(n->op->name, "tanh") == 0;
 }
 
 int64_t fed_learner_stem(const fed_learner *l)

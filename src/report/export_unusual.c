@@ -106,7 +106,7 @@ static void by_numbers(const struct pdl_node *n, const struct pdl_node *core,
             n->attr.features < core->attr.head_dim,
         "rotary positions of a part of each head");
     add(f, rope && linear, "linearly stretched rotary positions");
-    add(f, ends_with(n->name, ".act") && strcmp(n->op->name, "relu") == 0,
+    add(f, ends_with(n->name, ".act") && pdl_op_id(n->op) == PDL_ID_RELU,
         "ReLU");
 }
 

@@ -6,8 +6,6 @@
 
 #include "paradl/model.h"
 
-#include <string.h>
-
 struct options {
     int64_t parts;
 };
@@ -23,7 +21,7 @@ static int64_t stem_of(const struct pdl_model *m)
     int64_t n = 1;
     int at = 0;
 
-    while (at + 1 < m->nnodes && strcmp(m->nodes[at].op->name, "relu") != 0)
+    while (at + 1 < m->nnodes && pdl_op_id(m->nodes[at].op) != PDL_ID_RELU)
         at++;
     for (int d = 0; d < m->tensors[m->nodes[at].out[0]].rank; d++)
         n *= m->tensors[m->nodes[at].out[0]].dim[d];

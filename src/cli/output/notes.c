@@ -8,7 +8,6 @@
 #include "cli/output/projection.h"
 
 #include <stdio.h>
-#include <string.h>
 
 bool cli_memory_note(const struct pdl_projection *x, char *buf, size_t size)
 {
@@ -44,7 +43,7 @@ static int64_t context_of(const struct pdl_strategy *s)
 static bool is_causal(const struct pdl_model *m)
 {
     for (int i = 0; i < m->nnodes; i++)
-        if (strcmp(m->nodes[i].op->name, "attention") == 0 &&
+        if (pdl_op_id(m->nodes[i].op) == PDL_ID_ATTENTION &&
             m->nodes[i].attr.causal)
             return true;
     return false;

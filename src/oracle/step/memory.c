@@ -73,9 +73,11 @@ static int64_t gradient_size(const struct oracle *o, int t, int64_t bytes)
     return asked > 0 && own > 0 ? bytes / own * asked : bytes;
 }
 
-static const char *node_op(const struct oracle *o, const struct pdl_plan_op *op)
+static enum pdl_op_id node_op(const struct oracle *o,
+                              const struct pdl_plan_op *op)
 {
-    return op->node >= 0 ? o->p->model->nodes[op->node].op->name : "";
+    return op->node >= 0 ? pdl_op_id(o->p->model->nodes[op->node].op)
+                         : PDL_ID_OTHER;
 }
 
 /* Scores that attention stores for backward. */
@@ -85,8 +87,7 @@ static int64_t scores(const struct oracle *o, const struct pdl_plan_op *op,
     struct pdl_shape s = {.kind = PDL_SHAPE_ATTENTION};
 
     if (!o->opt->unfused || oracle_steps_flash(o) ||
-        op->kind != PDL_PLAN_OP_COMPUTE ||
-        strcmp(node_op(o, op), "attention") != 0 ||
+        op->kind != PDL_PLAN_OP_COMPUTE || node_op(o, op) != PDL_ID_ATTENTION ||
         !oracle_attention_shape(o, op->node, rank, &s))
         return 0;
     return (int64_t)((double)(s.n * s.groups * s.in[0] * s.out[0]) *
@@ -103,8 +104,7 @@ static int64_t positions(const struct oracle *o, const struct pdl_plan_op *op,
 
     if (!o->pe.core || o->opt->parameters == PDL_IDEAL ||
         op->kind != PDL_PLAN_OP_COMPUTE || op->part > 0 ||
-        strcmp(node_op(o, op), "max_pool") != 0 ||
-        o->p->forward_op[op->node] < 0)
+        node_op(o, op) != PDL_ID_MAX_POOL || o->p->forward_op[op->node] < 0)
         return 0;
     n = &o->p->model->nodes[op->node];
     for (int i = 0; i < PDL_MAX_SPATIAL; i++)
@@ -183,7 +183,7 @@ static void begin_extra(const struct oracle *o, const struct pdl_plan_op *op,
         t->live[PDL_PLAN_ACTIVATION] += n;
     if (op->pass == PDL_FORWARD && !back && o->opt->dropout > 0 &&
         !recomputes_add(o, op) && op->kind == PDL_PLAN_OP_COMPUTE &&
-        strcmp(node_op(o, op), "add") == 0)
+        node_op(o, op) == PDL_ID_ADD)
         t->live[PDL_PLAN_ACTIVATION] += t->size[op->out[0]] / 2; /* mask */
 }
 

@@ -76,7 +76,7 @@ static int64_t head_width(const struct train_call *c)
     for (int i = 0; i < m->nnodes; i++) {
         const struct pdl_node *n = &m->nodes[i];
 
-        if (strcmp(n->op->name, "attention") == 0 &&
+        if (pdl_op_id(n->op) == PDL_ID_ATTENTION &&
             (n->in[0] == c->node->out[0] || n->in[1] == c->node->out[0]))
             return n->attr.head_dim;
     }
@@ -123,15 +123,15 @@ bool train_with_number(const struct pdl_node *n, double *number)
 
 const char *train_function(const struct pdl_node *n)
 {
-    return n->attr.by_tanh && strcmp(n->op->name, "gelu") == 0 ? "gelu_tanh"
-                                                               : n->op->name;
+    return n->attr.by_tanh && pdl_op_id(n->op) == PDL_ID_GELU ? "gelu_tanh"
+                                                              : n->op->name;
 }
 
 double train_epsilon(const struct pdl_node *n)
 {
     if (n->attr.epsilon > 0)
         return n->attr.epsilon;
-    return strcmp(n->op->name, "rms_norm") == 0 ? 1e-6 : 1e-5;
+    return pdl_op_id(n->op) == PDL_ID_RMS_NORM ? 1e-6 : 1e-5;
 }
 
 double train_momentum(const struct pdl_node *n)

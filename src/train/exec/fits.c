@@ -106,7 +106,7 @@ static bool is_bare(const struct pdl_model *m)
 {
     const struct pdl_node *last = &m->nodes[m->nnodes - 1];
 
-    return m->tokens > 0 && strcmp(last->op->name, "linear") != 0;
+    return m->tokens > 0 && pdl_op_id(last->op) != PDL_ID_LINEAR;
 }
 
 static void suggest_head(const struct pdl_dataset *d, const struct pdl_model *m,

@@ -120,7 +120,7 @@ enum pdl_status train_in_order(pdl_trainer *t, const struct train_call *c,
                                struct train_kernel **out, struct pdl_err *err)
 {
     bool attention =
-        c->deal && c->node && strcmp(c->node->op->name, "attention") == 0;
+        c->deal && c->node && pdl_op_id(c->node->op) == PDL_ID_ATTENTION;
     struct train_call inner = *c;
     struct train_operands o;
     struct in_order *k;

@@ -23,7 +23,7 @@ static bool looks_both_ways(const struct pdl_model *m)
     bool some = false;
 
     for (int i = 0; i < m->nnodes; i++)
-        if (strcmp(m->nodes[i].op->name, "attention") == 0) {
+        if (pdl_op_id(m->nodes[i].op) == PDL_ID_ATTENTION) {
             if (m->nodes[i].attr.causal)
                 return false;
             some = true;

@@ -343,7 +343,7 @@ static enum pdl_status check_linear(const struct pdl_model *m,
         const struct pdl_node *n = &m->nodes[i];
         const struct pdl_tensor *x, *w;
 
-        if (strcmp(n->op->name, "linear") != 0 || n->nweights < 1)
+        if (pdl_op_id(n->op) != PDL_ID_LINEAR || n->nweights < 1)
             continue;
         x = &m->tensors[n->in[0]];
         w = &m->tensors[n->weights[0]];

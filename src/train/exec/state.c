@@ -260,7 +260,7 @@ int64_t train_norm_groups(const struct pdl_plan *p, int node)
     uint32_t set = 0;
     int64_t n = 1;
 
-    if (strcmp(p->model->nodes[node].op->name, "batch_norm") == 0 &&
+    if (pdl_op_id(p->model->nodes[node].op) == PDL_ID_BATCH_NORM &&
         p->forward_op[node] >= 0)
         set = own_statistics(p, node);
     for (int f = 0; f < p->mesh->nfactors; f++)

@@ -116,7 +116,7 @@ static enum train_aux aux(const struct train_call *c, struct train_array *a)
     if (train_cpu_norm_aux(c, a) || train_cpu_attention_aux(c, a))
         return TRAIN_AUX_LOCAL;
     kind = train_ref.aux(c, a);
-    if (kind == TRAIN_AUX_LIKE_Y && strcmp(c->node->op->name, "max_pool") == 0)
+    if (kind == TRAIN_AUX_LIKE_Y && pdl_op_id(c->node->op) == PDL_ID_MAX_POOL)
         a->dtype = train_cpu_pool_aux(c);
     return kind;
 }

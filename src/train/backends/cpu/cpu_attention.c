@@ -391,7 +391,7 @@ bool train_cpu_attention_aux(const struct train_call *c, struct train_array *a)
     const struct pdl_attr *t = &c->node->attr;
     int64_t dv = t->v_head_dim ? t->v_head_dim : t->head_dim;
 
-    if (strcmp(c->node->op->name, "attention") != 0 ||
+    if (pdl_op_id(c->node->op) != PDL_ID_ATTENTION ||
         (c->out[0].dtype != PDL_F32 && c->out[0].dtype != PDL_BF16) ||
         c->node->nin != 3)
         return false;

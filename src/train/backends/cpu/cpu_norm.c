@@ -589,7 +589,7 @@ static enum pdl_status make_layer_norm(struct cpu_state *s,
 {
     const struct train_array *x = &c->in[0];
     int64_t f = c->node->attr.features;
-    bool rms = strcmp(c->node->op->name, "rms_norm") == 0;
+    bool rms = pdl_op_id(c->node->op) == PDL_ID_RMS_NORM;
     struct train_call kept;
     struct norm_kernel *k;
 

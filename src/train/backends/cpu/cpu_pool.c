@@ -236,7 +236,7 @@ static enum pdl_status make(struct cpu_state *s, const struct train_call *c,
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     k->call = kept;
     k->op = o;
-    k->max = strcmp(c->node->op->name, "max_pool") == 0;
+    k->max = pdl_op_id(c->node->op) == PDL_ID_MAX_POOL;
     if (k->max && !forward && o.aux < 0)
         return PDL_OK; /* the reference says what is missing */
     k->count_pad = c->node->attr.count_pad;

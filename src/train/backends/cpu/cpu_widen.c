@@ -7,8 +7,6 @@
 #include "train/backends/cpu/cpu.h"
 #include "train/backends/cpu/simd.h"
 
-#include <string.h>
-
 enum { MOST = 80 };
 
 struct widened_kernel {
@@ -77,7 +75,7 @@ static bool is_changed(const struct train_call *c, int i)
 
     train_operands(c, &o);
     return c->node && c->pass == PDL_FORWARD &&
-           strcmp(c->node->op->name, "batch_norm") == 0 && o.nw > 0 &&
+           pdl_op_id(c->node->op) == PDL_ID_BATCH_NORM && o.nw > 0 &&
            i >= o.w && i < o.w + o.nw;
 }
 

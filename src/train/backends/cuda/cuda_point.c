@@ -157,7 +157,7 @@ static cudaError_t walk(const struct cuda_kernel *k, void *const *in,
     cudaError_t e = cudaSuccess;
 
     (void)scratch, (void)when;
-    if (strcmp(k->call.node->op->name, "concat") == 0)
+    if (pdl_op_id(k->call.node->op) == PDL_ID_CONCAT)
         many = forward ? k->call.nin : k->call.nout;
     if (strcmp(k->call.node->op->name, "split") == 0)
         many = forward ? k->call.nout : k->call.nin;

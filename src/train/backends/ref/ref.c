@@ -308,12 +308,12 @@ static void log_sums(const struct train_call *c, struct train_array *a)
 static enum train_aux aux(const struct train_call *c, struct train_array *a)
 {
     if (c->node && c->pass == PDL_FORWARD && c->blocks &&
-        strcmp(c->node->op->name, "attention") == 0) {
+        pdl_op_id(c->node->op) == PDL_ID_ATTENTION) {
         log_sums(c, a);
         return TRAIN_AUX_LOCAL;
     }
     if (!c->node || c->pass != PDL_FORWARD || c->nout < 1 ||
-        (strcmp(c->node->op->name, "max_pool") != 0 &&
+        (pdl_op_id(c->node->op) != PDL_ID_MAX_POOL &&
          strcmp(c->node->op->name, "global_max_pool") != 0))
         return TRAIN_AUX_NONE;
     *a = c->out[0];

@@ -324,10 +324,10 @@ static enum pdl_status check_parts(const struct train_call *c,
 static enum pdl_status check(const struct train_call *c, struct pdl_err *err)
 {
     const struct pdl_node *n = c->node;
-    bool linear = strcmp(n->op->name, "add") == 0 ||
+    bool linear = pdl_op_id(n->op) == PDL_ID_ADD ||
                   strcmp(n->op->name, "sub") == 0 ||
                   strcmp(n->op->name, "mean") == 0 ||
-                  (strcmp(n->op->name, "mul") == 0 && n->nweights == 1);
+                  (pdl_op_id(n->op) == PDL_ID_MUL && n->nweights == 1);
 
     if (c->pass == PDL_BACKWARD_WEIGHTS && !linear)
         return pdl_fail(err, PDL_EINVAL,

@@ -261,7 +261,7 @@ static struct rows layer_rows(const struct ref_run *r,
                               const struct ref_array *x)
 {
     int64_t f = r->node->attr.features;
-    bool rms = strcmp(r->node->op->name, "rms_norm") == 0;
+    bool rms = pdl_op_id(r->node->op) == PDL_ID_RMS_NORM;
     struct rows s = {.width = f ? f : x->n[x->box.ndims - 1], .each = 1};
 
     s.period = s.width;
