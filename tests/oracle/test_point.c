@@ -60,12 +60,14 @@ static bool ask(pdl_arena *a, const struct question *q, struct asked *x)
 {
     struct pdl_plan_options po = {.batch = q->batch, .dtype = PDL_BF16};
 
-    x->oracle = (struct pdl_oracle_options){.precision = q->precision,
-                                            .optimizer_slots = 2,
-                                            .unfused = q->unfused,
-                                            .dropout = q->dropout,
-                                            .gradient_bytes = q->gradient_bytes,
-                                            .parameters = q->parameters};
+    x->oracle = (struct pdl_oracle_options){
+        .precision = q->precision,
+        .optimizer_slots = 2,
+        .unfused = q->unfused,
+        .dropout = q->dropout,
+        .async_tensor = q->precision == PDL_PREC_FP8,
+        .gradient_bytes = q->gradient_bytes,
+        .parameters = q->parameters};
     if (q->framework) {
         assert_int_equal(
             pdl_framework_open(a, q->framework, &x->oracle.framework, NULL),

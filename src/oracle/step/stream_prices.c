@@ -3,11 +3,69 @@
  * What operations cost on their streams, and what lists of them add up to. */
 #include "oracle/step/streams.h"
 
+#include <math.h>
+
 static double *comm_kind(struct stream_price *p, enum pdl_plan_op_kind kind)
 {
     return kind == PDL_PLAN_OP_HALO   ? &p->halo
            : kind == PDL_PLAN_OP_SEND ? &p->p2p
                                       : &p->layer_comm;
+}
+
+/* ---- collectives in pieces ---------------------------------------------------- */
+
+static bool has_tensor(const int *list, int n, int tensor)
+{
+    for (int i = 0; i < n; i++)
+        if (list[i] == tensor)
+            return true;
+    return false;
+}
+
+static bool is_product(const struct oracle *o, const struct pdl_plan_op *x)
+{
+    return x->kind == PDL_PLAN_OP_COMPUTE && x->node >= 0 &&
+           pdl_op_id(o->p->model->nodes[x->node].op) == PDL_ID_LINEAR;
+}
+
+/* Seconds of the products that read a tensor, or whose sum it is. */
+static double products_of(const struct oracle *o, int tensor, bool read,
+                          const struct oracle_ranks *r)
+{
+    double sum = 0;
+
+    for (int i = 0; i < o->p->nops; i++) {
+        const struct pdl_plan_op *x = &o->p->ops[i];
+        bool there = read ? has_tensor(x->in, x->nin, tensor)
+                          : has_tensor(x->out, x->nout, tensor);
+
+        if (there && is_product(o, x))
+            sum += oracle_slowest(o, i, r, false)->seconds;
+        else if (there && !read && x->kind == PDL_PLAN_OP_ADD)
+            for (int k = 0; k < x->nin; k++)
+                sum +=
+                    x->in[k] == tensor ? 0 : products_of(o, x->in[k], false, r);
+    }
+    return sum;
+}
+
+/* What a collective in pieces adds to the products that it is sent behind. The
+ * first piece (of a scatter the last) is alone; the others share the PE with
+ * the products, which have the rest of it, and wait where they take longer. */
+static double exposed(const struct oracle *o, int op,
+                      const struct oracle_ranks *r, double seconds)
+{
+    const struct pdl_plan_op *x = &o->p->ops[op];
+    bool gather = x->kind == PDL_PLAN_OP_ALLGATHER;
+    double first = seconds / (double)oracle_tensor_ranks(o);
+    double left = seconds - first;
+    double held =
+        oracle_without(o, ORACLE_INTERFERENCE) ? 0 : o->sys->pe.interference;
+    double work = products_of(o, gather ? x->out[0] : x->in[0], gather, r);
+    double slower =
+        work < left * (1 - held) ? work / (1 - held) - work : left * held;
+
+    return first + fmax(work + slower, left) - work;
 }
 
 void oracle_price_stream(const struct oracle *o, int op, enum phase phase,
@@ -37,7 +95,9 @@ void oracle_price_stream(const struct oracle *o, int op, enum phase phase,
         return;
     }
     p->compute = oracle_copy(o, op, r->rank[0]); /* but no operation */
-    *comm_kind(p, x->kind) = s;
+    *comm_kind(p, x->kind) = s;                  /* busy, whatever hides it */
+    if (oracle_in_pieces(o, op))
+        p->seconds = s = exposed(o, op, r, s);
     p->calls = oracle_issued_comm(o, op);
     p->layer_between = p->level > 0 ? p->layer_comm : 0;
     if (!oracle_is_weight_traffic(o, op)) /* else it shows as waiting */

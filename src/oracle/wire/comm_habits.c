@@ -145,9 +145,13 @@ static bool is_sequence_traffic(const struct oracle *o,
            x->group == tensor_factors(o);
 }
 
+bool oracle_in_pieces(const struct oracle *o, int op)
+{
+    return o->opt->async_tensor && is_sequence_traffic(o, &o->p->ops[op]);
+}
+
 /* What is gathered for 8-bit products travels in 8 bits, values that is, not
- * gradients; async_tensor: in as many pieces as ranks, all but the first
- * behind the product of the piece before (Wang et al., ASPLOS 2023). */
+ * gradients. */
 double oracle_sequence_part(const struct oracle *o, const struct pdl_plan_op *x)
 {
     double part = 1;
@@ -158,8 +162,6 @@ double oracle_sequence_part(const struct oracle *o, const struct pdl_plan_op *x)
         x->kind == PDL_PLAN_OP_ALLGATHER &&
         o->p->tensors[x->in[0]].kind == PDL_PLAN_ACTIVATION)
         part /= 2;
-    if (o->opt->async_tensor)
-        part /= (double)oracle_tensor_ranks(o);
     return part;
 }
 

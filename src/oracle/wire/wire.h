@@ -65,6 +65,9 @@ double oracle_inside_measured(const struct oracle *o,
                               double in, double out);
 double oracle_zero_alone(const struct oracle *o, int op, int level, double n,
                          double bytes);
+/* Is it sent in as many pieces as ranks, each but the first behind the product
+ * of the piece before (async_tensor; Wang et al., ASPLOS 2023)? */
+bool oracle_in_pieces(const struct oracle *o, int op);
 double oracle_sequence_part(const struct oracle *o,
                             const struct pdl_plan_op *x);
 double oracle_send(const struct oracle *o, const struct oracle_wire *w,
