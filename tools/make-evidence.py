@@ -51,7 +51,7 @@ def best(by):
     reached = {}
     for runs in by.values():
         for r in runs:
-            _, arch, _, precision, _ = r["features"].split("/")
+            arch, precision = r["features"].split("/")[1:4:2]
             mfu = r["mfu"] * r["projected_s"] / r["measured_s"]
             reached[arch, precision] = max(mfu, reached.get((arch, precision),
                                                             0))

@@ -625,6 +625,7 @@ int pdl_task_pass(enum pdl_task_kind kind);
 bool pdl_task_needs(const struct pdl_tasks *o, const struct pdl_task *t,
                     int *pass, int *stage);
 /* Is backward two tasks? */
+const char *pdl_schedule_name(enum pdl_schedule s);
 bool pdl_schedule_splits(enum pdl_schedule s);
 /* Stages of a lane. */
 int64_t pdl_schedule_chunks(const struct pdl_strategy *s);

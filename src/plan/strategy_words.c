@@ -18,6 +18,12 @@ const char *pdl_axis_name(enum pdl_axis axis)
 /* Words of a choice, in the order of its enum; the first is the default. */
 const char *const plan_schedules[] = {
     "1f1b", "gpipe", "interleaved", "zb-h1", "zb-h2", "dualpipe", "zb-v", NULL};
+
+const char *pdl_schedule_name(enum pdl_schedule s)
+{
+    return plan_schedules[s];
+}
+
 const char *const plan_recomputes[] = {"none", "selective", "selective-op",
                                        "full", NULL};
 static const char *const bns[] = {"spatial", "local", "sync", NULL};

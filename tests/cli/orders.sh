@@ -1,5 +1,5 @@
-# a best plan whose axes are in another order than the search writes them is
-# the same plan for `project`, by the command that `plan` prints, and as a file
+# a plan of the best whose axes are in another order than the search writes them
+# is the same plan for `project`, and as a file
 set +e
 paradl() { "$paradl" "$@"; }
 step() { sed -n 's/^ *"step_s": \([^,]*\),$/\1/p' | head -n 1; }
@@ -12,13 +12,13 @@ found=
 while read -r model system pes batch axes options; do
     ask="plan $model --system $system --pes $pes --batch $batch --strategies $axes $options"
     # shellcheck disable=SC2086
-    paradl $ask --top 1 --emit best.plan >text
-    strategy=$(sed -n 's/^best: //p' text)
-    [[ $strategy =~ ^data=.*,pipe= ]] || continue # pipe is written first
+    paradl $ask --top 30 --json >list
+    strategy=$(sed -n 's/^ *"strategy": "\(data=.*,pipe=.*\)",$/\1/p' list | head -n 1)
+    [ "$strategy" ] || continue # pipe is written first
     found=1
-    # shellcheck disable=SC2086
-    first=$(paradl $ask --top 1 --json | step)
-    eval "$(sed -n '/^phase by phase/,$p' text | tail -n +2) --json" >project
+    first=$(sed -n "/\"strategy\": \"${strategy//\//.}\"/,\$p" list | step)
+    paradl project "$model" --system "$system" --batch "$batch" \
+        --strategy "$strategy" $options --emit best.plan --json >project
     same "project:" "$first" "$(step <project)"
     same "plan cost:" "$first" "$(paradl plan cost best.plan $options --json | step)"
     # the same axes in the usual order are another plan: the test can fail
@@ -32,4 +32,4 @@ llama-3-8b dgx-a100 32 512 pipe,data --framework megatron
 llama-3-8b dgx1-v100 32 128 pipe,data,tensor --framework megatron --precision fp16
 llama-3-70b dgx-a100 64 256 pipe,data,tensor --framework megatron
 CASES
-[ "$found" ] || echo "no best plan in another order among the cases"
+[ "$found" ] || echo "no plan in another order among the cases"

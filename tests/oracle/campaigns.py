@@ -48,6 +48,8 @@ COVERAGE = (0.70, 0.92)
 # much of the best measured throughput what one would choose has
 VERDICTS = (0.97, 0.96)
 THROUGHPUT = 0.93
+# PDL_TIE of include/paradl/oracle.h
+TIE = 0.03
 
 
 def campaign(name):
@@ -147,6 +149,33 @@ def verdicts(found, path):
         or picks.count(0) > 0 or statistics.mean(picks) < THROUGHPUT
 
 
+def pairs(by, files):
+    """Of two runs of one model, machine and batch: are they in the order of
+    their projections, by how far apart these are? What is closer than PDL_TIE
+    (include/paradl/oracle.h) is a coin toss, what is farther is not."""
+    runs, groups, bins = {}, {}, {}
+    for path in files:
+        with open(path, encoding="utf-8") as f:
+            runs.update({r["id"]: r for r in json.load(f)["runs"]})
+    for rows in by.values():
+        for r in rows:
+            q = runs[r["id"]]
+            groups.setdefault((q["set"], q["model"], q["system"], r["pes"],
+                               q["batch"], q.get("precision")), []).append(
+                (r["projected_s"], r["measured_s"], q["strategy"]))
+    for rows in groups.values():
+        for i, a in enumerate(rows):
+            for b in rows[:i]:
+                apart = abs(math.log(a[0] / b[0]))
+                if a[2] != b[2] and apart > 0:
+                    bins.setdefault(min(int(apart / TIE), 4), []).append(
+                        (a[0] < b[0]) == (a[1] < b[1]))
+    rate = {k: statistics.mean(v) for k, v in bins.items()}
+    print("pairs in order, by steps of 3 %:", ", ".join(
+        f"{100 * rate[k]:.0f} % of {len(bins[k])}" for k in sorted(rate)))
+    return rate.get(0, 0) > 0.65 or rate.get(2, 1) < 0.7
+
+
 def main():
     whole = all(map(os.path.exists, SHARED))
     files = FILES + (SHARED if whole else [])
@@ -163,6 +192,7 @@ def main():
         print("SKIPPED: no published runs beside the sources:", DATA)
         return 77
     bad = len(refused) + (mean[1] > MEAN_ERROR)
+    bad += pairs(by, files)
     bad += verdicts(validate(sys.argv[1], SHARED[3])[0], SHARED[3])
     bad += any(not COVERAGE[0] <= x <= COVERAGE[1] for x in mean[3:5])
     return 1 if bad else 0

@@ -13,15 +13,15 @@ static void a_key_is_the_features(void **st)
         const char *model, *strategy, *system, *framework, *precision, *key;
     } rows[] = {
         {"gpt2", "data=2,tensor=4", "dgx-a100:nodes=1", "megatron", "fp16",
-         "megatron/ampere/transformer/16-bit/data+tensor"},
+         "megatron/ampere/transformer/16-bit/data+tensor/-"},
         {"gpt2", "data=1", "dgx-h100:nodes=1", NULL, "bf16",
-         "none/hopper/transformer/16-bit/serial"},
+         "none/hopper/transformer/16-bit/serial/-"},
         {"resnet50", "data=4", "dgx1-v100:nodes=1", "pytorch-channels-last",
-         "fp32", "pytorch/volta/cnn/fp32/data"},
+         "fp32", "pytorch/volta/cnn/fp32/data/-"},
         {"mixtral-8x7b:layers=2", "expert=8", "dgx-b200:nodes=1", "megatron",
-         "fp8", "megatron/blackwell/experts/fp8/expert"},
+         "fp8", "megatron/blackwell/experts/fp8/expert/-"},
         {"nemotron-3-nano:mamba=8,attention=2", "data=8", "dgx-b200:nodes=1",
-         "megatron", "fp8", "megatron/blackwell/hybrid/fp8/data"},
+         "megatron", "fp8", "megatron/blackwell/hybrid/fp8/data/-"},
     };
 
     (void)st;
@@ -32,10 +32,12 @@ static void a_key_is_the_features(void **st)
             .precision = pdl_precision_find(rows[i].precision),
             .framework =
                 rows[i].framework ? open_framework(rows[i].framework) : NULL};
+        const struct pdl_plan *plan =
+            lower(a, rows[i].model, rows[i].strategy, 8);
         char key[192];
 
-        pdl_evidence_key(lower(a, rows[i].model, rows[i].strategy, 8), &sys,
-                         &opt, key, sizeof key);
+        pdl_evidence_key(plan->model, plan->strategy, &sys, &opt, key,
+                         sizeof key);
         assert_string_equal(key, rows[i].key);
         pdl_arena_destroy(a);
     }
@@ -46,10 +48,12 @@ static void a_key_is_the_features(void **st)
 static void intervals_are_as_wide_as_evidence_is_thin(void **st)
 {
     static const char *const keys[] = {
-        "megatron-deepspeed/ampere/transformer/16-bit/pipe+data+tensor",
-        "megatron-deepspeed/cdna3/transformer/16-bit/pipe+data+tensor",
-        "nobodys/ampere/transformer/16-bit/pipe+data+tensor",
-        "nobodys/ampere/nothing/16-bit/pipe+data+tensor",
+        "megatron-deepspeed/ampere/transformer/16-bit/pipe+data+tensor/"
+        "zero1+1f1b",
+        "megatron-deepspeed/cdna3/transformer/16-bit/pipe+data+tensor/"
+        "zero1+1f1b",
+        "nobodys/ampere/transformer/16-bit/pipe+data+tensor/zero1+1f1b",
+        "nobodys/ampere/nothing/16-bit/pipe+data+tensor/zero1+1f1b",
     };
     struct pdl_evidence e, without;
     double before = 0;
@@ -63,8 +67,9 @@ static void intervals_are_as_wide_as_evidence_is_thin(void **st)
         before = e.half_width;
     }
     pdl_evidence_find(keys[0], NULL, &e);
-    pdl_evidence_find(keys[0], "vTrain", &without);
-    assert_true(without.runs < e.runs && without.runs > 0);
+    pdl_evidence_find(keys[0], "BLOOM", &without);
+    assert_true(without.runs == 0 && without.near > 0);
+    assert_true(without.half_width > e.half_width);
 }
 
 /* Runs that are far off make the intervals of those like them wide. */
@@ -73,7 +78,8 @@ static void what_is_far_off_is_wide(void **st)
     struct pdl_evidence e;
 
     (void)st;
-    pdl_evidence_find("megatron/blackwell/experts/16-bit/expert", NULL, &e);
+    pdl_evidence_find("megatron/blackwell/experts/16-bit/expert/zero1", NULL,
+                      &e);
     assert_true(e.runs > 0);
     assert_true(e.half_width > log1p(e.error));
 }

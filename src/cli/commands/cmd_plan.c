@@ -17,7 +17,7 @@
 struct options {
     struct cli_question q;
     int64_t top, max_pes;
-    const char *strategies, *goal, *emit, *report, *export, *output;
+    const char *strategies, *goal, *emit, *report, *export, *output, *against;
     bool space, per_layer, details;
     double seconds;
 };
@@ -43,6 +43,8 @@ static const struct pdl_opt opts[] = {
     {"emit", 0, PDL_OPT_TEXT, AT(emit), "FILE.plan", NULL,
      "also write the best plan to a file ('paradl plan show' reads it)"},
     CLI_EXPORT_OPTS("also write the best plan for another program, to -o"),
+    {"against", 0, PDL_OPT_TEXT, AT(against), "STRATEGY", NULL,
+     "also compare the best with this one, which is run today"},
     {"per-layer", 0, PDL_OPT_FLAG, AT(per_layer), NULL, NULL,
      "find a strategy for each layer, and compare it with the best for all"},
     {"seconds", 0, PDL_OPT_TIME, AT(seconds), "TIME", NULL,
@@ -68,7 +70,9 @@ struct search {
     struct pdl_layers_result layers; /* --per-layer */
     struct pdl_progress progress;
     struct cli_for whose;
-    pdl_answer *asked; /* who asks; NULL: the program's user */
+    struct pdl_found mine; /* --against */
+    double least_s;        /* the shortest step; 0: none fits, or not asked */
+    pdl_answer *asked;     /* who asks; NULL: the program's user */
 };
 
 static volatile sig_atomic_t interrupted;
@@ -113,12 +117,11 @@ static enum pdl_status by_layers(struct search *s, struct pdl_err *err)
 
 enum { MAX_TABLE = 10, MAX_PAGE = 60 };
 
-/* How many of a large space may be wanted. */
-static int64_t most_shown(const struct options *o)
+/* How many of a large space are kept: more than are shown, since the first of
+ * them by time need not be the first that is named. */
+static int64_t most_kept(const struct options *o)
 {
-    int64_t usual = o->report ? MAX_PAGE : 20;
-
-    return o->top > usual ? o->top : usual;
+    return o->top > MAX_PAGE ? o->top : MAX_PAGE;
 }
 
 static enum pdl_status run(struct search *s, bool progress, struct pdl_err *err)
@@ -129,7 +132,7 @@ static enum pdl_status run(struct search *s, bool progress, struct pdl_err *err)
     if (st == PDL_OK)
         st = pdl_job_set(j, "goal", s->o->goal, err);
     if (st == PDL_OK)
-        st = cli_set_count(j, "top", most_shown(s->o), err);
+        st = cli_set_count(j, "top", most_kept(s->o), err);
     if (st != PDL_OK)
         return st;
     pdl_job_on_progress(j, go_on, s);
@@ -141,6 +144,11 @@ static enum pdl_status run(struct search *s, bool progress, struct pdl_err *err)
     pdl_progress_end(&s->progress);
     if (!s->asked)
         signal(SIGINT, SIG_DFL);
+    if (st == PDL_OK && !s->o->per_layer && pdl_job_goal(j) == PDL_GOAL_TIME) {
+        s->least_s =
+            s->r.n > 0 && s->r.list[0].x.feasible ? s->r.list[0].x.step_s : 0;
+        st = pdl_job_rank(j, &s->r, err);
+    }
     return st;
 }
 
@@ -155,6 +163,15 @@ struct extent {
     double seconds;
 };
 
+static void rank_json(struct pdl_json *w, const struct pdl_found *f)
+{
+    if (f->tie == 0)
+        return;
+    pdl_json_kint(w, "tie", f->tie);
+    pdl_json_knum(w, "upper_s", f->high_s);
+    pdl_json_kint(w, "measured_runs", f->runs);
+}
+
 /* A plan of the list again, for its JSON fields. */
 static void json_plan(struct search *s, struct pdl_json *w, int i,
                       const struct extent *e)
@@ -165,12 +182,14 @@ static void json_plan(struct search *s, struct pdl_json *w, int i,
         pdl_json_object(w);
         pdl_json_kint(w, "rank", i + 1);
         pdl_json_kstr(w, "strategy", f->strategy);
+        rank_json(w, f);
         cli_brief_json(w, &f->x, &s->j->sys);
         pdl_json_end(w);
     } else if (cli_job_price(&s->o->q, f->strategy, s->j, NULL) == PDL_OK) {
         pdl_json_object(w);
         pdl_json_kint(w, "rank", i + 1);
         pdl_json_kstr(w, "strategy", f->strategy);
+        rank_json(w, f);
         cli_job_json(w, s->j);
         if (i == 0 && e->details)
             cli_details_json(w, s->j);
@@ -194,6 +213,8 @@ static void print_json(struct search *s, const struct extent *e,
     pdl_json_kint(&w, "pruned", s->r.pruned);
     pdl_json_kint(&w, "feasible_count", s->r.feasible);
     pdl_json_knum(&w, "search_s", e->seconds);
+    if (s->least_s > 0)
+        pdl_json_knum(&w, "smallest_step_s", s->least_s);
     if (s->r.naxes > 0)
         cli_space_json(&w, &s->r, e->space);
     if (s->o->per_layer)
@@ -203,6 +224,8 @@ static void print_json(struct search *s, const struct extent *e,
     for (int i = 0; i < e->show; i++)
         json_plan(s, &w, i, e);
     pdl_json_end(&w);
+    if (s->o->against && s->r.n > 0)
+        cli_against_json(&w, &s->mine, &s->r.list[0], s->j->oracle.framework);
     if (e->details && e->show > 0) {
         cli_front_json(&w, &s->r);
         cli_scaling_json(&w, &s->o->q, s->j, s->r.list[0].strategy);
@@ -251,11 +274,38 @@ static void print_whose(const struct search *s)
             none ? "ideal: no framework runs this" : s->whose.why);
 }
 
+/* What the ranking says beyond the order; the best that was measured. */
+static void print_ties(const struct search *s, int show)
+{
+    const struct pdl_found *l = s->r.list;
+    char step[32];
+
+    if (s->least_s <= 0)
+        return;
+    if (show > 1 && l[1].tie == 1)
+        cli_say(2,
+                "= ties with *: less than %.0f %% apart, which projections "
+                "cannot tell from each other; the simplest is first. UP TO: 9 "
+                "of 10 steps are shorter; what was measured less is less sure",
+                100 * PDL_TIE);
+    for (int64_t i = 1; l[0].runs == 0 && i < s->r.n && l[i].tie > 0; i++)
+        if (l[i].runs > 0) {
+            cli_say(2,
+                    "the first that was measured (%d run%s like it): %s, %s a "
+                    "step",
+                    l[i].runs, l[i].runs == 1 ? "" : "s", l[i].strategy,
+                    pdl_unit_format(l[i].x.step_s, PDL_UNIT_SECONDS, step,
+                                    sizeof step));
+            return;
+        }
+}
+
 static void print_text(struct search *s, int show)
 {
     print_whose(s);
     cli_plans_text(s->arena, s->r.list, show, &s->j->sys,
                    pdl_job_goal(s->j->job));
+    print_ties(s, show);
     print_counts(&s->r, !s->o->space);
     for (int i = 0; s->o->space && i < s->r.naxes; i++)
         cli_say(15, "  %-12s %s", s->r.axes[i].name, s->r.axes[i].values);
@@ -319,6 +369,30 @@ static void print_first(struct search *s)
         if (!s->o->per_layer)
             print_next(s);
     }
+}
+
+/* ---- --against ----------------------------------------------------------- */
+
+/* What is run today, priced as the others are. */
+static enum pdl_status price_mine(struct search *s, struct pdl_found *out,
+                                  struct pdl_err *err)
+{
+    struct pdl_search_result one = {.list = out, .n = 1};
+    enum pdl_status st = cli_job_price(&s->o->q, s->o->against, s->j, err);
+
+    *out = (struct pdl_found){
+        .strategy = s->o->against, .priced = true, .x = s->j->x};
+    out->x.feasible = true; /* else it has no rank */
+    if (st == PDL_OK)
+        st = pdl_job_rank(s->j->job, &one, err);
+    out->x.feasible = s->j->x.feasible;
+    return st;
+}
+
+/* Before the search: what cannot be priced need not wait for it. */
+static enum pdl_status know_mine(struct search *s, struct pdl_err *err)
+{
+    return s->o->against ? price_mine(s, &s->mine, err) : PDL_OK;
 }
 
 /* As many as asked for, else as many as are read. */
@@ -528,6 +602,8 @@ static int plan(const struct pdl_args *args)
     if (st == PDL_OK)
         st = open_for(&s, &o, &err);
     if (st == PDL_OK)
+        st = know_mine(&s, &err);
+    if (st == PDL_OK)
         st = run(&s, !args->quiet && cli_progress(), &err);
     if (st != PDL_OK) {
         rc = cli_fail(st, &err);
@@ -544,8 +620,11 @@ static int plan(const struct pdl_args *args)
             cli_layers_text(s.arena, &s.layers, s.j, &o.q);
         else
             print_text(&s, show);
-        if (!args->json)
+        if (!args->json) {
             print_first(&s);
+            if (o.against && s.r.n > 0)
+                cli_against_text(&s.mine, &s.r.list[0], s.j->oracle.framework);
+        }
         rc = (o.emit || o.export) && s.r.feasible > 0 ? emit(&s) : EXIT_OK;
         if (rc == EXIT_OK && o.report)
             rc = report(&s, pdl_clock_s() - start);

@@ -202,7 +202,8 @@ static enum pdl_status anchor(pdl_arena *a, const struct cli_job *j,
         own[i] = (struct pdl_own_run){runs.run[i].key, runs.projected[i],
                                       runs.measured[i]};
     pdl_interval(j->plan, &j->sys, &j->oracle, &bars);
-    pdl_evidence_key(j->plan, &j->sys, &j->oracle, key, sizeof key);
+    pdl_evidence_key(j->plan->model, j->plan->strategy, &j->sys, &j->oracle,
+                     key, sizeof key);
     st = pdl_anchor_find(a, own, runs.n, key,
                          bars.high_s > 0 ? log(bars.high_s / bars.step_s) : 0,
                          out);

@@ -100,15 +100,22 @@ void cli_evidence(const struct cli_job *j, struct pdl_evidence *out, char *buf,
 {
     char key[192];
 
-    pdl_evidence_key(j->plan, &j->sys, &j->oracle, key, sizeof key);
+    pdl_evidence_key(j->plan->model, j->plan->strategy, &j->sys, &j->oracle,
+                     key, sizeof key);
     pdl_evidence_find(key, NULL, out);
     if (j->oracle.parameters == PDL_IDEAL)
         buf[0] = '\0';
     else if (out->runs > 0)
         snprintf(buf, size,
                  "evidence: %d measured run%s of the same framework, kind of "
-                 "PE, network, precision and axes, %.0f %% off in the mean",
+                 "PE, network, precision, axes, schedule and ZeRO, %.0f %% off "
+                 "in the mean",
                  out->runs, out->runs == 1 ? "" : "s", 100 * out->error);
+    else if (out->near > 0)
+        snprintf(buf, size,
+                 "evidence: no measured run is like it in all; %d differ%s in "
+                 "schedule, ZeRO or offload alone, %.0f %% off in the mean",
+                 out->near, out->near == 1 ? "s" : "", 100 * out->error);
     else
         snprintf(buf, size,
                  "evidence: no measured run has the same framework, kind of "

@@ -30,39 +30,57 @@ static void last_cell(struct pdl_table *t, const struct pdl_projection *x,
 }
 
 static void add_row(struct pdl_table *t, const struct pdl_found *f,
-                    const struct pdl_system *sys, enum pdl_goal goal, bool best)
+                    const struct pdl_system *sys, enum pdl_goal goal, bool best,
+                    bool ranked, bool runs)
 {
     const struct pdl_projection *x = &f->x;
     char buf[32];
 
-    pdl_table_cell(t, "%s", !x->feasible ? "x" : best ? "*" : "");
+    pdl_table_cell(t, "%s",
+                   !x->feasible  ? "x"
+                   : best        ? "*"
+                   : f->tie == 1 ? "="
+                                 : "");
     pdl_table_cell(t, "%s", f->strategy);
     pdl_table_cell(t, "%s", seconds(x->step_s, buf));
-    pdl_table_cell(t, "%s", seconds(x->compute_s, buf));
+    if (ranked)
+        pdl_table_cell(t, "%s", seconds(f->high_s, buf));
+    if (!runs) /* for both there is no room */
+        pdl_table_cell(t, "%s", seconds(x->compute_s, buf));
     pdl_table_cell(t, "%s", seconds(x->exposed_comm_s, buf));
     pdl_table_cell(t, "%s", seconds(x->bubble_s, buf));
     pdl_table_cell(t, "%s",
                    pdl_unit_format((double)x->peak_bytes, PDL_UNIT_BYTES, buf,
                                    sizeof buf));
     last_cell(t, x, sys, goal);
+    if (runs)
+        pdl_table_cell(t, "%d", f->runs);
 }
 
 void cli_plans_text(pdl_arena *a, const struct pdl_found *list, int show,
                     const struct pdl_system *sys, enum pdl_goal goal)
 {
-    struct pdl_column columns[] = {
-        {"", false},       {"STRATEGY", false}, {"STEP", true},
-        {"COMPUTE", true}, {"EXPOSED", true},   {"BUBBLE", true},
-        {"MEMORY", true},  {"SAMPLES/S", true},
+    struct pdl_column all[] = {
+        {"", false},      {"STRATEGY", false}, {"STEP", true},
+        {"UP TO", true},  {"COMPUTE", true},   {"EXPOSED", true},
+        {"BUBBLE", true}, {"MEMORY", true},    {"SAMPLES/S", true},
+        {"RUNS", true},
     };
+    struct pdl_column columns[sizeof all / sizeof all[0]];
+    bool ranked = show > 0 && list[0].tie > 0, runs = false;
     struct pdl_table t;
-    int n = sizeof columns / sizeof columns[0];
+    int n = 0;
 
     if (goal == PDL_GOAL_ENERGY || goal == PDL_GOAL_COST)
-        columns[n - 1].title = goal == PDL_GOAL_COST ? "COST" : "ENERGY";
+        all[8].title = goal == PDL_GOAL_COST ? "COST" : "ENERGY";
+    for (int i = 0; i < show; i++)
+        runs = runs || list[i].runs > 0;
+    for (int i = 0; i < (int)(sizeof all / sizeof all[0]); i++)
+        if ((ranked || i != 3) && (runs ? i != 4 : i != 9))
+            columns[n++] = all[i];
     pdl_table_init(&t, a, columns, n);
     t.whole = 2;
     for (int i = 0; i < show; i++)
-        add_row(&t, &list[i], sys, goal, i == 0);
+        add_row(&t, &list[i], sys, goal, i == 0, ranked, runs);
     pdl_table_print(&t, cli_text_width(), cli_out());
 }

@@ -19,6 +19,14 @@ void cli_schedule_json(struct pdl_json *w, const struct cli_job *j);
 /* The strategy on fewer and more PEs, the same work for each data rank. */
 void cli_scaling_json(struct pdl_json *w, const struct cli_question *q,
                       const struct cli_job *j, const char *strategy);
+/* against.c: --against beside the best */
+void cli_against_text(const struct pdl_found *mine,
+                      const struct pdl_found *best,
+                      const struct pdl_framework *f);
+void cli_against_json(struct pdl_json *w, const struct pdl_found *mine,
+                      const struct pdl_found *best,
+                      const struct pdl_framework *f);
+
 /* plan_text.c: the first plans of a list as a table. */
 void cli_plans_text(pdl_arena *a, const struct pdl_found *list, int show,
                     const struct pdl_system *sys, enum pdl_goal goal);

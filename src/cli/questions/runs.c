@@ -52,8 +52,8 @@ static const char *price(struct cli_measured *m, struct cli_run *r, bool keep)
     if (st == PDL_OK)
         st = cli_job_price(&r->q, r->q.strategy, r->job, &err);
     if (st == PDL_OK) {
-        pdl_evidence_key(r->job->plan, &r->job->sys, &r->job->oracle, r->key,
-                         sizeof r->key);
+        pdl_evidence_key(r->job->plan->model, r->job->plan->strategy,
+                         &r->job->sys, &r->job->oracle, r->key, sizeof r->key);
         r->job->oracle.left_out = m->leave_out;
         pdl_interval(r->job->plan, &r->job->sys, &r->job->oracle, &r->job->x);
         r->micro = micro_batch(r->job);

@@ -2,7 +2,8 @@
  *
  * Evidence for a projection: measured runs that share its features, and how far
  * off they were. Features are the framework, the architecture of the PE, the
- * kind of network, the precision and the axes that are larger than 1. The table
+ * kind of network, the precision, the axes that are larger than 1, and how they
+ * are run: ZeRO, the pipeline's schedule, what waits on the host. The table
  * (evidence_table.c) is made by tools/make-evidence.py from all runs there are;
  * a row is the runs of one campaign that share all features.
  *
@@ -61,21 +62,40 @@ static const char *arch_of(const struct pdl_pe *pe)
     return pe->arch ? pe->arch : pe->name ? pe->name : "unknown";
 }
 
-void pdl_evidence_key(const struct pdl_plan *plan, const struct pdl_system *sys,
+/* "zero1+interleaved", "1f1b", "-" */
+static void how_of(const struct pdl_strategy *s, bool pipe, char *buf,
+                   size_t size)
+{
+    bool host = s->offload_optimizer || pdl_strategy_offloads(s);
+    char zero[32] = "";
+
+    if (s->zero > 0)
+        snprintf(zero, sizeof zero, "zero%lld", (long long)s->zero);
+    snprintf(buf, size, "%s%s%s%s%s", zero, *zero && pipe ? "+" : "",
+             pipe ? pdl_schedule_name(s->schedule) : "",
+             host && (*zero || pipe) ? "+" : "", host ? "offload" : "");
+    if (!buf[0])
+        snprintf(buf, size, "-");
+}
+
+void pdl_evidence_key(const struct pdl_model *model,
+                      const struct pdl_strategy *strategy,
+                      const struct pdl_system *sys,
                       const struct pdl_oracle_options *opt, char *buf,
                       size_t size)
 {
-    char axes[128];
+    char axes[128], how[64];
 
-    oracle_axes(plan->strategy, axes, sizeof axes);
-    snprintf(buf, size, "%s/%s/%s/%s/%s",
+    oracle_axes(strategy, axes, sizeof axes);
+    how_of(strategy, strstr(axes, "pipe") != NULL, how, sizeof how);
+    snprintf(buf, size, "%s/%s/%s/%s/%s/%s",
              family(pdl_framework_name(opt->framework)), arch_of(&sys->pe),
-             kind_of(plan->model), width_of(opt->precision), axes);
+             kind_of(model), width_of(opt->precision), axes, how);
 }
 
 /* ---- runs like it ------------------------------------------------------------ */
 
-enum { FRAMEWORK, ARCH, KIND, PRECISION, AXES, NFEATURES };
+enum { FRAMEWORK, ARCH, KIND, PRECISION, AXES, HOW, NFEATURES };
 
 /* A bit for each feature that two keys share. */
 static unsigned shared(const char *a, const char *b)
@@ -94,6 +114,7 @@ static unsigned shared(const char *a, const char *b)
 }
 
 static const unsigned ALL = (1u << NFEATURES) - 1;
+static const unsigned NEAR = ((1u << NFEATURES) - 1) & ~(1u << HOW);
 static const unsigned LIKE = 1u << FRAMEWORK | 1u << KIND;
 
 static bool has(unsigned same, unsigned wanted)
@@ -123,7 +144,7 @@ static double widen(const struct pdl_evidence *e, double worst)
 void pdl_evidence_find(const char *key, const char *but,
                        struct pdl_evidence *out)
 {
-    double sum = 0, worst = 0;
+    double sum = 0, near = 0, worst = 0;
 
     *out = (struct pdl_evidence){.runs = 0};
     for (int i = 0; i < oracle_nevidence; i++) {
@@ -136,12 +157,16 @@ void pdl_evidence_find(const char *key, const char *but,
             out->runs += e->runs;
             sum += e->runs * e->error;
             worst = fmax(worst, MEAN_TO_80 * log1p(e->error));
-        } else if (has(same, LIKE))
+        } else if (has(same, LIKE)) {
             out->like += e->runs;
-        else if (has(same, 1u << FRAMEWORK) || has(same, 1u << KIND))
+            out->near += has(same, NEAR) ? e->runs : 0;
+            near += has(same, NEAR) ? e->runs * e->error : 0;
+        } else if (has(same, 1u << FRAMEWORK) || has(same, 1u << KIND))
             out->other += e->runs;
     }
-    out->error = out->runs > 0 ? sum / out->runs : 0;
+    out->error = out->runs > 0   ? sum / out->runs
+                 : out->near > 0 ? near / out->near
+                                 : 0;
     out->half_width = widen(out, worst);
 }
 

@@ -116,7 +116,7 @@ static double by_evidence(const struct pdl_plan *plan,
     struct pdl_evidence e;
     char key[192];
 
-    pdl_evidence_key(plan, sys, opt, key, sizeof key);
+    pdl_evidence_key(plan->model, plan->strategy, sys, opt, key, sizeof key);
     pdl_evidence_find(key, opt->left_out, &e);
     return e.half_width;
 }
