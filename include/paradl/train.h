@@ -92,6 +92,10 @@ struct pdl_train_options {
                   double end_s);
     void *timed_ctx;
     bool cpu_times; /* timed: local operations by CPU time of the thread */
+    int64_t memory; /* tensors, workspaces and states may have; 0: no limit */
+    /* a folder, or the beginning of a file's name, for what the plan lets wait
+     * elsewhere (offload=activations); NULL: the host's memory */
+    const char *far;
 };
 
 typedef struct pdl_trainer pdl_trainer;
@@ -203,6 +207,8 @@ struct pdl_train_memory {
     int64_t state, optimizer;
     int64_t scratch; /* where all small workspaces are */
     int64_t live;    /* largest sum of what is live: the bound for the arena */
+    int64_t far;     /* of what waits elsewhere */
+    int64_t taken;   /* of the computing memory, all in all */
 };
 void pdl_trainer_memory(const pdl_trainer *t, struct pdl_train_memory *out);
 /* Bytes that operation op works in besides its operands. */

@@ -48,9 +48,9 @@ struct work {
     int64_t *lean;              /* and where each gives what it can */
     int64_t base;               /* that are there anyway */
     int64_t *passing[2];
-    struct label *level[2];
-    struct label *all; /* kept: one run of labels for each block */
-    int64_t *first;    /* of each block in all */
+    struct label *level; /* not yet sorted */
+    struct label *all;   /* kept: one run of labels for each block */
+    int64_t *first;      /* of each block in all */
     int64_t nall, room;
 };
 
@@ -230,8 +230,10 @@ static bool more_room(struct work *w, int64_t n)
         return true;
     w->room = 2 * (w->nall + n);
     p = realloc(w->all, (size_t)w->room * sizeof *p);
-    w->all = p ? p : w->all;
-    return p != NULL;
+    if (!p)
+        return false;
+    w->all = p;
+    return true;
 }
 
 static bool grow(struct work *w, int64_t n, int64_t *room)
@@ -241,9 +243,11 @@ static bool grow(struct work *w, int64_t n, int64_t *room)
     if (n <= *room)
         return true;
     *room = 2 * n;
-    p = realloc(w->level[0], (size_t)*room * sizeof *p);
-    w->level[0] = p ? p : w->level[0];
-    return p != NULL;
+    p = realloc(w->level, (size_t)*room * sizeof *p);
+    if (!p)
+        return false;
+    w->level = p;
+    return true;
 }
 
 /* Labels of block j from those of the block before. */
@@ -256,7 +260,7 @@ static bool step(struct work *w, int j, int64_t before, int64_t *count,
         if (!grow(w, n + PDL_KARMA_NCHOICES, room))
             return false;
         for (int c = 0; c < PDL_KARMA_NCHOICES; c++) {
-            struct label *to = &w->level[0][n];
+            struct label *to = &w->level[n];
 
             if (extend(w, &w->all[first + i], j, (enum pdl_karma_choice)c,
                        to)) {
@@ -265,11 +269,11 @@ static bool step(struct work *w, int j, int64_t before, int64_t *count,
             }
         }
     }
-    qsort(w->level[0], (size_t)n, sizeof(struct label), by_bound);
+    qsort(w->level, (size_t)n, sizeof(struct label), by_bound);
     if (!more_room(w, n))
         return false;
     w->first[j + 1] = w->nall;
-    *count = keep(w, w->level[0], n);
+    *count = keep(w, w->level, n);
     w->nall += *count;
     return true;
 }
@@ -367,7 +371,7 @@ enum pdl_status karma_search(struct karma_search *s,
         s->limit = w.all[w.first[s->k->nblocks]].bound;
         read_back(&w, choice);
     }
-    free(w.level[0]);
+    free(w.level);
     free(w.all);
     pdl_arena_destroy(a);
     return ok ? PDL_OK : pdl_fail(err, PDL_ENOMEM, "out of memory");

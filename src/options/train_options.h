@@ -9,7 +9,8 @@ struct train_options {
         *schedule, *precision;
     const char *backend, *dim, *checkpoint, *trace, *timings, *log, *load,
         *save, *outputs, *shuffle, *hide, *store, *freeze, *names;
-    const char *device;
+    const char *device, *far;
+    int64_t memory;
     int64_t ranks, batch, epochs, steps, seed, every, keep, warmup, threads;
     int64_t sequence, restarts, log_every, lr_every, samples;
     int64_t test_samples, mask_token;
@@ -85,6 +86,10 @@ static const struct pdl_opt train_opts[] = {
      "ref (plain C) or cpu (oneDNN; default where it is built)"},
     {"device", 0, PDL_OPT_TEXT, AT(device), "NAME", NULL,
      "cpu (default), cuda, cuda:1, cuda:1:tf32, or auto: a GPU if there is one"},
+    {"memory", 0, PDL_OPT_SIZE, AT(memory), "SIZE", NULL,
+     "a rank's tensors, workspaces and states may have, e.g. 16GiB"},
+    {"far", 0, PDL_OPT_TEXT, AT(far), "DIR|FILE", NULL,
+     "a file for what offload=activations lets wait (default: memory)"},
     {"threads", 0, PDL_OPT_COUNT, AT(threads), "N", NULL,
      "of each rank (default: processors / ranks)"},
     {"comm-threads", 0, PDL_OPT_FLAG, AT(comm_threads), NULL, NULL,

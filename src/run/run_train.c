@@ -160,6 +160,8 @@ static void fill_job(struct session *s)
                 .mean_squares = o->mean_squares,
                 .comm_threads = o->comm_threads,
                 .cpu_times = o->cpu_times,
+                .memory = o->memory,
+                .far = o->far,
                 .loss_scale = s->loss_scale,
                 .loss_scale_steps = s->loss_scale_steps,
                 .freeze = o->freeze,

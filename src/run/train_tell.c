@@ -187,6 +187,8 @@ static void summary_json(struct session *s)
     pdl_json_kint(&j, "weights_bytes", x->memory.state);
     pdl_json_kint(&j, "optimizer_bytes", x->memory.optimizer);
     pdl_json_kint(&j, "workspace_bytes", x->memory.scratch);
+    pdl_json_kint(&j, "taken_bytes", x->memory.taken);
+    pdl_json_kint(&j, "far_bytes", x->memory.far);
     pdl_json_end(&j);
     pdl_json_end(&j);
 }
@@ -218,8 +220,13 @@ static void summary_text(struct session *s)
             (long long)x->exchanged,
             pdl_unit_format(x->exchange_s, PDL_UNIT_SECONDS, b, sizeof b));
     pdl_printf(
-        out, "%s of tensors on a rank\n",
+        out, "%s of tensors on a rank",
         pdl_unit_format((double)x->memory.arena, PDL_UNIT_BYTES, m, sizeof m));
+    if (x->memory.far > 0)
+        pdl_printf(out, ", %s wait elsewhere",
+                   pdl_unit_format((double)x->memory.far, PDL_UNIT_BYTES, m,
+                                   sizeof m));
+    pdl_printf(out, "\n");
 }
 
 /* One answer, no steps. */

@@ -119,6 +119,7 @@ enum train_fault {
     TRAIN_FAULT_NO_EVENT,   /* copies do not wait for the work they follow */
     TRAIN_FAULT_EARLY_FREE, /* memory is freed while it is being sent */
     TRAIN_FAULT_HOST_READS, /* host code looks at a tensor of the device */
+    TRAIN_FAULT_SWAP_FAR,   /* what comes from far memory is its neighbour */
 };
 
 /* Memory of the host between tensors of a device and the outside. */
@@ -167,6 +168,7 @@ struct pdl_trainer {
     bool *loads;     /* tensor: an input or label that this rank reads */
     bool *turning;   /* tensor: blocks of a ring, as many as the plan says */
     bool has_rings;
+    struct train_far *far; /* what waits elsewhere; NULL: nothing */
     char *memory, *scratch;
     struct pdl_train_memory sizes;
 
@@ -223,6 +225,8 @@ void train_launch(pdl_trainer *t, const struct train_task *task);
 enum pdl_status train_settled(pdl_trainer *t, struct pdl_err *err);
 enum pdl_status train_take_memory(pdl_trainer *t, int64_t bytes, void **out,
                                   struct pdl_err *err); /* zeros */
+/* So much more of the computing memory; more than the limit is an error. */
+enum pdl_status train_take(pdl_trainer *t, int64_t bytes, struct pdl_err *err);
 void train_give_memory(pdl_trainer *t, void *p);
 /* To the device and back; they wait. The second of them does not: the bytes
  * are there after train_settled. */
@@ -289,9 +293,25 @@ enum pdl_status train_make_kernel(pdl_trainer *t, int op, struct pdl_err *err);
 /* memory.c */
 enum pdl_status train_plan_memory(pdl_trainer *t, struct pdl_err *err);
 void *train_data(const pdl_trainer *t, int tensor, int micro);
+int64_t train_offset(const pdl_trainer *t, int tensor, int micro);
 /* Where the operation works, or packs what it sends. */
 void *train_work(const pdl_trainer *t, int op, int micro);
 void train_release(pdl_trainer *t, int tensor, int micro);
+/* far.c: activations that wait on the host */
+static inline bool train_is_copy(const struct pdl_plan_op *o)
+{
+    return o->kind == PDL_PLAN_OP_COPY_OUT || o->kind == PDL_PLAN_OP_COPY_IN;
+}
+bool train_is_far(const pdl_trainer *t, int tensor);
+enum pdl_status train_far_find(pdl_trainer *t, struct pdl_err *err);
+enum pdl_status train_far_open(pdl_trainer *t, struct pdl_err *err);
+void train_far_close(pdl_trainer *t);
+enum pdl_status train_far_copy(pdl_trainer *t, int op, int micro,
+                               struct pdl_err *err);
+/* Until a copy out is done (freed: its source is to be another's), or what came
+ * in is there. */
+enum pdl_status train_far_wait(pdl_trainer *t, int tensor, int micro,
+                               bool freed, struct pdl_err *err);
 /* exchange.c */
 enum pdl_status train_prepare_comm(pdl_trainer *t, int op, struct pdl_err *err);
 enum pdl_status train_run_comm(pdl_trainer *t, int op, int micro,

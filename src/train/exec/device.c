@@ -109,11 +109,30 @@ const char *train_on_host(const pdl_trainer *t)
 
 /* ---- memory ------------------------------------------------------------------- */
 
+/* A limit on what a run takes holds for all of it, before it is taken. */
+enum pdl_status train_take(pdl_trainer *t, int64_t bytes, struct pdl_err *err)
+{
+    char want[32], have[32];
+
+    t->sizes.taken += bytes;
+    if (t->opt.memory == 0 || t->sizes.taken <= t->opt.memory)
+        return PDL_OK;
+    pdl_unit_format((double)t->sizes.taken, PDL_UNIT_BYTES, want, sizeof want);
+    pdl_unit_format((double)t->opt.memory, PDL_UNIT_BYTES, have, sizeof have);
+    pdl_fail(err, PDL_EINVAL, "the plan needs %s and more, --memory is %s",
+             want, have);
+    pdl_hint(err, "--strategy with recompute=full or offload=activations saves "
+                  "memory, as does a smaller batch");
+    return PDL_EINVAL;
+}
+
 enum pdl_status train_take_memory(pdl_trainer *t, int64_t bytes, void **out,
                                   struct pdl_err *err)
 {
-    enum pdl_status st;
+    enum pdl_status st = train_take(t, bytes, err);
 
+    if (st != PDL_OK)
+        return st;
     if (!t->device) {
         *out = calloc((size_t)bytes, 1);
         return *out ? PDL_OK

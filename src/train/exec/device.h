@@ -18,6 +18,8 @@
 enum train_stream {
     TRAIN_COMPUTE, /* kernels and all work of the executor */
     TRAIN_COPIES,  /* messages on their way to and from the host */
+    TRAIN_OUT,     /* what waits on the host: there */
+    TRAIN_IN,      /* ... and back */
     TRAIN_STREAMS
 };
 

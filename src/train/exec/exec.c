@@ -14,10 +14,10 @@ enum { MAX_OPERANDS = 80 };
 
 /* ---- opening ------------------------------------------------------------------ */
 
-static bool offloads(const struct pdl_plan *p)
+static bool updates_far(const struct pdl_plan *p)
 {
     for (int i = 0; i < p->ntensors; i++)
-        if (p->tensors[i].host)
+        if (p->tensors[i].host && p->tensors[i].kind != PDL_PLAN_ACTIVATION)
             return true;
     return false;
 }
@@ -25,12 +25,11 @@ static bool offloads(const struct pdl_plan *p)
 static enum pdl_status check(const struct pdl_plan *p, pdl_comm *comm,
                              struct pdl_err *err)
 {
-    if (offloads(p)) {
+    if (updates_far(p)) {
         pdl_fail(err, PDL_EINVAL,
-                 "offload= moves tensors to the host, and these ranks are "
-                 "hosts: it can be projected, not run");
-        pdl_hint(err, "recompute=full, zero=1|2|3 and accumulate=K save memory "
-                      "here");
+                 "offload=optimizer can be projected, not run yet");
+        pdl_hint(err, "offload=activations, recompute=full and zero=1|2|3 save "
+                      "memory here");
         return PDL_EINVAL;
     }
     if (pdl_schedule_copies(p->strategy->schedule) > 1)
@@ -123,6 +122,8 @@ static enum pdl_status prepare(pdl_trainer *t, struct pdl_err *err)
             st = check_boxes(t, i, err);
             break;
         case PDL_PLAN_OP_FREE:
+        case PDL_PLAN_OP_COPY_OUT:
+        case PDL_PLAN_OP_COPY_IN:
             break;
         default:
             st = train_prepare_comm(t, i, err);
@@ -141,16 +142,17 @@ static enum pdl_status allocate(pdl_trainer *t, struct pdl_err *err)
     for (int i = 0; i < 2; i++) {
         int64_t n = (sizes[i] + 64) / 64 * 64;
         void *p = NULL;
-        enum pdl_status st =
-            t->device ? t->device->alloc(t->backend_state, n, &p, err)
-                      : pdl_comm_alloc(t->world, n, &p, err);
+        enum pdl_status st = train_take(t, n, err);
 
+        if (st == PDL_OK)
+            st = t->device ? t->device->alloc(t->backend_state, n, &p, err)
+                           : pdl_comm_alloc(t->world, n, &p, err);
         *to[i] = p;
         if (st != PDL_OK)
             return st;
         train_fill(t, p, t->opt.poison ? 0xff : 0, n);
     }
-    return PDL_OK;
+    return train_far_open(t, err);
 }
 
 static void give_back(pdl_trainer *t)
@@ -223,6 +225,8 @@ static enum pdl_status build(pdl_trainer *t, struct pdl_err *err)
         st = train_shadows(t, err);
     if (st == PDL_OK)
         st = prepare(t, err);
+    if (st == PDL_OK)
+        st = train_far_find(t, err);
     if (st == PDL_OK)
         st = train_plan_memory(t, err);
     if (st == PDL_OK)
@@ -306,6 +310,7 @@ void pdl_trainer_close(pdl_trainer *t)
     train_tuner_close(t);
     train_state_close(t);
     give_back(t);
+    train_far_close(t);
     if (t->backend_state)
         train_close_rooms(t);
     if (t->backend_state)
@@ -359,7 +364,7 @@ static void show(pdl_trainer *t, int op, int micro)
     const struct pdl_plan_op *o = &t->plan->ops[op];
 
     if (!t->opt.watch || o->kind == PDL_PLAN_OP_FREE ||
-        o->kind == PDL_PLAN_OP_SEND)
+        o->kind == PDL_PLAN_OP_SEND || train_is_copy(o))
         return;
     for (int k = 0; k < o->nout; k++) {
         if (train_turns(t, o->out[k]))
@@ -448,13 +453,27 @@ static double now(pdl_trainer *t, enum pdl_plan_op_kind kind)
     return (double)s.tv_sec + (double)s.tv_nsec * 1e-9;
 }
 
+/* What the operation reads has come; what it frees has left. */
+static enum pdl_status wait_far(pdl_trainer *t, int op, int micro,
+                                struct pdl_err *err)
+{
+    bool frees = t->plan->ops[op].kind == PDL_PLAN_OP_FREE;
+    enum pdl_status st = PDL_OK;
+
+    for (int k = 0; k < t->ops[op].nin && st == PDL_OK; k++)
+        st = train_far_wait(t, t->ops[op].in[k], micro, frees, err);
+    return st;
+}
+
 static enum pdl_status run_op(pdl_trainer *t, int op, int micro,
                               const struct pass *p, struct pdl_err *err)
 {
     const struct pdl_plan_op *o = &t->plan->ops[op];
     double start = t->opt.timed ? now(t, o->kind) : 0;
-    enum pdl_status st = PDL_OK;
+    enum pdl_status st = t->far ? wait_far(t, op, micro, err) : PDL_OK;
 
+    if (st != PDL_OK || (p->evaluate && train_is_copy(o)))
+        return st;
     switch (o->kind) {
     case PDL_PLAN_OP_COMPUTE:
         st = compute(t, op, micro, p, err);
@@ -469,6 +488,10 @@ static enum pdl_status run_op(pdl_trainer *t, int op, int micro,
         for (int k = 0; k < o->nin; k++)
             train_release(t, o->in[k], micro);
         return PDL_OK;
+    case PDL_PLAN_OP_COPY_OUT:
+    case PDL_PLAN_OP_COPY_IN:
+        st = train_far_copy(t, op, micro, err);
+        break;
     default:
         st = train_run_comm(t, op, micro, err);
     }
@@ -476,7 +499,7 @@ static enum pdl_status run_op(pdl_trainer *t, int op, int micro,
         t->opt.timed(t->opt.timed_ctx, op, micro, start, now(t, o->kind));
     if (st == PDL_OK)
         show(t, op, micro);
-    if (st == PDL_OK && t->hunting)
+    if (st == PDL_OK && t->hunting && !train_is_copy(o))
         train_hunt(t, op, micro);
     return st;
 }

@@ -23,6 +23,7 @@ static const int64_t SMALL = INT64_C(1) << 20;
 struct block {
     int64_t bytes, offset;
     int first, last;
+    bool far; /* not in the arena */
 };
 
 /* Blocks that lie side by side, or one alone. */
@@ -86,14 +87,19 @@ void *train_work(const pdl_trainer *t, int op, int micro)
 
 void *train_data(const pdl_trainer *t, int tensor, int micro)
 {
-    return t->memory + t->offset[instance(t, tensor, micro)];
+    return t->memory + train_offset(t, tensor, micro);
+}
+
+int64_t train_offset(const pdl_trainer *t, int tensor, int micro)
+{
+    return t->offset[instance(t, tensor, micro)];
 }
 
 void train_release(pdl_trainer *t, int tensor, int micro)
 {
     bool sent = t->sent[tensor] && t->fault != TRAIN_FAULT_EARLY_FREE;
 
-    if (!t->opt.poison || t->handed[tensor] || sent)
+    if (!t->opt.poison || t->handed[tensor] || sent || train_is_far(t, tensor))
         return;
     train_fill(t, train_data(t, tensor, micro), 0xff,
                train_array_bytes(&t->arrays[tensor]));
@@ -165,6 +171,7 @@ static void touch(struct planner *pl, int tensor, int64_t inst, int step)
     struct block *b = touch_block(
         pl, inst, train_array_bytes(&pl->t->arrays[root(pl->t, tensor)]), step);
 
+    b->far = train_is_far(pl->t, tensor);
     if (train_is_state(pl->t, tensor)) {
         b->first = 0;
         b->last = pl->t->nsteps;
@@ -331,7 +338,7 @@ static void put(struct place *placed, int *n, struct block *b)
     ++*n;
 }
 
-static int64_t assign(struct planner *pl, struct place *placed)
+static int64_t assign(struct planner *pl, struct place *placed, bool far)
 {
     int64_t top = 0;
     int n = 0;
@@ -340,6 +347,8 @@ static int64_t assign(struct planner *pl, struct place *placed)
     for (int i = 0; i < pl->nbundles; i++) {
         const struct bundle *x = &pl->bundles[i];
 
+        if (x->b->far != far)
+            continue;
         fit(placed, n, x);
         for (int k = 0; k < x->n; k++) {
             if (x->b[k].bytes == 0 || x->b[k].last < 0)
@@ -357,7 +366,7 @@ static int64_t most_live(const struct planner *pl, int64_t *change)
     int64_t live = 0, most = 0;
 
     for (int i = 0; i < pl->nblocks; i++)
-        if (pl->blocks[i].last >= 0) {
+        if (pl->blocks[i].last >= 0 && !pl->blocks[i].far) {
             change[pl->blocks[i].first] += pl->blocks[i].bytes;
             change[pl->blocks[i].last + 1] -= pl->blocks[i].bytes;
         }
@@ -425,7 +434,8 @@ enum pdl_status train_plan_memory(pdl_trainer *t, struct pdl_err *err)
     find_aliases(t);
     find_lives(&pl);
     find_scratch(t);
-    t->sizes.arena = assign(&pl, placed);
+    t->sizes.far = assign(&pl, placed, true);
+    t->sizes.arena = assign(&pl, placed, false);
     t->sizes.live = most_live(&pl, change);
     t->sizes.state = state_bytes(t);
     write_offsets(&pl, n);
