@@ -11,6 +11,7 @@
 #ifndef PARADL_ORACLE_H
 #define PARADL_ORACLE_H
 
+#include "paradl/karma.h"
 #include "paradl/base.h"
 #include "paradl/model.h"
 #include "paradl/plan.h"
@@ -273,6 +274,24 @@ enum pdl_status pdl_swap_settle(pdl_arena *a, const struct pdl_model *model,
                                 const struct pdl_oracle_options *oracle,
                                 const struct pdl_plan_options *po,
                                 struct pdl_strategy *s, struct pdl_err *err);
+
+/* swap=karma of a strategy becomes clauses: which layers keep what backward
+ * reads, make it again, or let it wait on the host (paradl/karma.h). */
+struct pdl_outofcore {
+    int nunits;
+    const char *const *names; /* of each unit: its first and its last layer */
+    struct pdl_karma karma;   /* the chain, and what was decided */
+    struct pdl_karma_plan plan;
+    double rest_s;                 /* of a step: update, exchange */
+    struct pdl_projection in_core; /* where everything stays */
+    struct pdl_projection x;       /* of the whole plan */
+};
+enum pdl_status pdl_outofcore(pdl_arena *a, const struct pdl_model *model,
+                              const struct pdl_system *sys,
+                              const struct pdl_oracle_options *oracle,
+                              const struct pdl_plan_options *po,
+                              struct pdl_strategy *s, struct pdl_outofcore *out,
+                              struct pdl_err *err);
 
 /* How values are kept at a precision. */
 enum pdl_dtype pdl_precision_storage(enum pdl_precision p);

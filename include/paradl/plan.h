@@ -71,6 +71,9 @@ enum pdl_schedule {
     PDL_SCHEDULE_DUALPIPE,
     PDL_SCHEDULE_ZB_V,
 };
+/* Layers that let activations wait, chosen by the oracle: the first, as few as
+ * it takes; or what is fastest, recomputation among it. */
+enum pdl_swap { PDL_SWAP_NONE, PDL_SWAP_AUTO, PDL_SWAP_KARMA };
 enum pdl_bn { PDL_BN_SPATIAL, PDL_BN_LOCAL, PDL_BN_SYNC };
 enum pdl_context_kind { PDL_CONTEXT_RING, PDL_CONTEXT_A2A, PDL_CONTEXT_GATHER };
 enum pdl_context_order { PDL_ORDER_ZIGZAG, PDL_ORDER_PLAIN };
@@ -94,8 +97,9 @@ struct pdl_strategy {
     bool save_gathered;  /* save=gathered */
     bool memory_paper;   /* memory=paper: no reuse */
     bool exchange_paper; /* exchange=paper: as the closed forms assume */
-    bool swap_auto;
+    enum pdl_swap swap;
     bool offload_optimizer, offload_activations;
+    int64_t prefetch;     /* groups that a copy has time for; 0: one */
     int64_t accumulate;   /* 0: not given */
     int64_t bucket_bytes; /* 0: default */
     bool no_overlap;
@@ -113,6 +117,8 @@ enum pdl_status pdl_strategy_parse(pdl_arena *a, const char *text,
                                    struct pdl_err *err);
 /* The shortest text that parses to the same strategy. */
 void pdl_strategy_print(const struct pdl_strategy *s, struct pdl_sink *out);
+/* The groups of layers whose copies go together: of each node; how many. */
+int pdl_plan_groups(const struct pdl_model *m, int *group);
 /* Do activations, of all layers or of some, wait in the host's memory? */
 bool pdl_strategy_offloads(const struct pdl_strategy *s);
 bool pdl_strategy_equal(const struct pdl_strategy *a,

@@ -18,7 +18,7 @@ enum pdl_status plan_refuse_unbuilt(const struct pdl_strategy *s,
         return pdl_fail(err, PDL_EINVAL,
                         "strategy: compress sums whole gradients, zero "
                         "scatters them: choose one");
-    if (!s->swap_auto)
+    if (s->swap == PDL_SWAP_NONE)
         return plan_zero_check(s, err);
     return pdl_fail(err, PDL_EINVAL,
                     "strategy: swap=auto is for 'paradl project', which "
@@ -123,14 +123,15 @@ static void allocate(struct plan_lower *lo)
     struct plan_cut *cuts;
 
     lo->clause = PDL_NEW(lo->arena, int, m->nnodes + 1);
+    lo->range = PDL_NEW(lo->arena, int, m->nnodes + 1);
     lo->stage = PDL_NEW(lo->arena, int, m->nnodes + 1);
     lo->at = PDL_NEW(lo->arena, struct plan_at, m->nnodes + 1);
     cuts = PDL_NEW(lo->arena, struct plan_cut,
                    (int64_t)m->nnodes * lo->mesh->nfactors + 1);
     lo->values = PDL_NEW(lo->arena, struct plan_value, m->ntensors + 1);
     lo->weight = PDL_NEW(lo->arena, struct plan_weight *, m->ntensors + 1);
-    if (!lo->clause || !lo->stage || !lo->at || !cuts || !lo->values ||
-        !lo->weight || !allocate_operands(lo)) {
+    if (!lo->clause || !lo->range || !lo->stage || !lo->at || !cuts ||
+        !lo->values || !lo->weight || !allocate_operands(lo)) {
         plan_fail(lo, "%s: out of memory", m->name);
         return;
     }
@@ -343,9 +344,11 @@ static void bind(struct plan_lower *lo)
 {
     struct pdl_model m = first_copy(lo);
 
-    lo->status = pdl_strategy_bind(lo->strategy, &m, lo->clause, lo->err);
-    for (int i = m.nnodes; i < lo->model->nnodes; i++)
+    lo->status = plan_bind(lo->strategy, &m, lo->clause, lo->range, lo->err);
+    for (int i = m.nnodes; i < lo->model->nnodes; i++) {
         lo->clause[i] = lo->clause[i - m.nnodes];
+        lo->range[i] = lo->range[i - m.nnodes];
+    }
 }
 
 static void run(struct plan_lower *lo)

@@ -8,9 +8,10 @@
  * Layers go in groups (a repeated block; otherwise layers up to the next that
  * has weights). The copies of a group are one operation at its end; the memory
  * is given back at the end of the next group, so a copy has as long as that
- * one computes. A group's copies come back one group ahead of it. What the
- * last group of the last stage makes is wanted again at once and stays, unless
- * the schedule runs all forwards first.
+ * one computes. A group's copies come back one group ahead of it. (prefetch=2:
+ * two groups both ways, and so on.) What the last group of the last stage makes
+ * is wanted again at once and stays, unless the schedule runs all forwards
+ * first.
  *
  * What the optimizer keeps there is update.c's business. */
 #include "plan_priv.h"
@@ -27,13 +28,13 @@ struct offload {
     int *host, *back; /* of each tensor: its copies; -1: none */
     int *ids, *to;    /* of the copy at hand */
     int ntensors;
+    int ahead; /* groups that a copy has time for */
 };
 
 /* ---- groups -------------------------------------------------------------------- */
 
-static void find_groups(struct offload *f)
+int pdl_plan_groups(const struct pdl_model *m, int *group)
 {
-    const struct pdl_model *m = f->lo->model;
     bool weighted = false;
     int now = 0;
 
@@ -43,9 +44,10 @@ static void find_groups(struct offload *f)
             now++;
             weighted = false;
         }
-        f->group[i] = now;
+        group[i] = now;
         weighted = weighted || m->nodes[i].nweights > 0;
     }
+    return m->nnodes > 0 ? now + 1 : 0;
 }
 
 static int group_of(const struct offload *f, int op)
@@ -189,20 +191,29 @@ static void release(struct offload *f, int stage, int run)
         plan_emit(f->lo, PDL_PLAN_OP_FREE, PDL_FORWARD, -1, f->ids, n, NULL, 0);
 }
 
-/* Before backward run `run`: what the next one reads (and, before the first,
- * what it reads itself). */
-static void copy_in(struct offload *f, int stage, int run)
+/* What backward run `run` reads comes back. */
+static void copy_in_for(struct offload *f, int stage, int run)
 {
     int n = 0;
 
     for (int t = 0; t < f->ntensors; t++)
         if (f->host[t] >= 0 && f->lo->tensors[t].stage == stage &&
-            (f->next[t] == run + 1 || (run == 0 && f->next[t] == 0))) {
+            f->next[t] == run) {
             f->back[t] = copy_of(f, t, false);
             f->ids[n] = f->host[t];
             f->to[n++] = f->back[t];
         }
     copy(f, PDL_PLAN_OP_COPY_IN, n);
+}
+
+/* Before backward run `run`: what the next one reads (and, before the first,
+ * what it reads itself). */
+static void copy_in(struct offload *f, int stage, int run)
+{
+    int first = run == 0 ? 0 : run + f->ahead;
+
+    for (int i = first; i <= run + f->ahead; i++)
+        copy_in_for(f, stage, i);
 }
 
 /* ---- programs ------------------------------------------------------------------------ */
@@ -216,12 +227,13 @@ static void rewrite_forward(struct offload *f, int stage,
         f->lo->round_now = f->old[i].round;
         plan_push_op(f->lo, &f->old[i]);
         if (k + 1 == it->nops || f->run[i + 1] != run) {
-            if (run > 0)
-                release(f, stage, run - 1);
+            if (run >= f->ahead)
+                release(f, stage, run - f->ahead);
             copy_out(f, stage, run, runs);
         }
     }
-    release(f, stage, runs - 1);
+    for (int run = runs > f->ahead ? runs - f->ahead : 0; run < runs; run++)
+        release(f, stage, run);
 }
 
 static const int *renamed(struct offload *f, const int *ids, int n)
@@ -312,7 +324,8 @@ void plan_offload(struct plan_lower *lo, const struct pdl_plan_stage *stages)
     struct offload f = {.lo = lo,
                         .stages = stages,
                         .old = lo->ops,
-                        .ntensors = lo->plan.ntensors};
+                        .ntensors = lo->plan.ntensors,
+                        .ahead = (int)lo->strategy->prefetch};
     int *runs;
 
     if (lo->status != PDL_OK || !pdl_strategy_offloads(lo->strategy))
@@ -322,7 +335,8 @@ void plan_offload(struct plan_lower *lo, const struct pdl_plan_stage *stages)
         plan_fail(lo, "out of memory");
         return;
     }
-    find_groups(&f);
+    f.ahead = f.ahead > 0 ? f.ahead : 1;
+    pdl_plan_groups(lo->model, f.group);
     for (int s = 0; s < lo->plan.nstages; s++) {
         runs[s] = find_runs(&f, &lo->items[stages[s].first_forward], false);
         find_runs(&f, &lo->items[stages[s].first_backward], true);

@@ -121,6 +121,7 @@ struct plan_lower {
     int fallback_cap;
 
     int *clause; /* of each node */
+    int *range;  /* of each node: the range it is named by; -1: none */
     int *stage;  /* of each node */
     struct plan_value *values;
     /* of each node: its cut by each factor, and what forward used and made */
@@ -325,6 +326,11 @@ enum pdl_status plan_zero_check(const struct pdl_strategy *s,
                                 struct pdl_err *err);
 /* recompute.c: are two layers, by their names, of one block? */
 bool plan_same_block(const char *a, const char *b);
+/* bind.c: pdl_strategy_bind, and the range a node is named by (NULL: not asked
+ * for; -1: by none) */
+enum pdl_status plan_bind(const struct pdl_strategy *s,
+                          const struct pdl_model *m, int *clause, int *range,
+                          struct pdl_err *err);
 void plan_recompute(struct plan_lower *lo, const struct pdl_plan_stage *stages);
 /* offload.c: what backward reads waits in the host's memory */
 void plan_offload(struct plan_lower *lo, const struct pdl_plan_stage *stages);

@@ -13,12 +13,15 @@
  *   selective-op  all but attention, every second linear layer and sums over
  *                 ranks, which are dear to make again (torchtitan).
  * A block is a repeated layer of a transformer or a residual block, by the
- * names of its layers; layers alone are not recomputed. */
+ * names of its layers. Layers alone are a block where a clause names them by a
+ * range and chooses for them ("conv1..pool1: recompute=full"); others of them
+ * are not recomputed. */
 #include "plan_priv.h"
 
 struct again {
     struct plan_lower *lo;
-    int *block; /* of each node; blocks of one layer: -1 */
+    int *block; /* of each node: its first; layers alone: -1 */
+    bool *alone;
     int *maker; /* of each tensor: the forward operation that wrote it */
     int *owner; /* of each forward operation: its block */
     /* in the block at hand, by tensor: the new one (-1: none), to be made
@@ -50,6 +53,16 @@ bool plan_same_block(const char *a, const char *b)
     return block_name(a) == n && memcmp(a, b, n) == 0;
 }
 
+/* Does the strategy make one block of these two layers? */
+static bool is_asked(const struct again *a, int i, int k)
+{
+    const struct plan_lower *lo = a->lo;
+
+    return lo->range[i] >= 0 && lo->range[k] == lo->range[i] &&
+           lo->clause[k] == lo->clause[i] &&
+           lo->strategy->clause[lo->clause[i]].own_recompute;
+}
+
 static void find_blocks(struct again *a)
 {
     const struct pdl_model *m = a->lo->model;
@@ -61,6 +74,12 @@ static void find_blocks(struct again *a)
             ;
         for (int k = i; k < end; k++)
             a->block[k] = end - i > 1 ? i : -1;
+        if (end - i > 1 || !is_asked(a, i, i))
+            continue;
+        a->block[i] = i > 0 && a->alone[i - 1] && is_asked(a, i, i - 1)
+                          ? a->block[i - 1]
+                          : i;
+        a->alone[i] = true;
     }
 }
 
@@ -325,6 +344,7 @@ static bool allocate(struct again *a, int ntensors, int nops)
     pdl_arena *x = a->lo->arena;
 
     a->block = PDL_NEW(x, int, a->lo->model->nnodes + 1);
+    a->alone = PDL_NEW(x, bool, a->lo->model->nnodes + 1);
     a->maker = PDL_NEW(x, int, ntensors);
     a->copy = PDL_NEW(x, int, ntensors);
     a->gathered = PDL_NEW(x, int, ntensors);
@@ -333,8 +353,8 @@ static bool allocate(struct again *a, int ntensors, int nops)
     a->wants = PDL_NEW(x, bool, ntensors);
     a->owner = PDL_NEW(x, int, nops + 1);
     a->kept = PDL_NEW(x, bool, nops + 1);
-    if (!a->block || !a->maker || !a->copy || !a->gathered || !a->touched ||
-        !a->wants || !a->owner || !a->kept) {
+    if (!a->block || !a->alone || !a->maker || !a->copy || !a->gathered ||
+        !a->touched || !a->wants || !a->owner || !a->kept) {
         plan_fail(a->lo, "out of memory");
         return false;
     }

@@ -553,11 +553,10 @@ bool pdl_strategy_equal(const struct pdl_strategy *a,
            a->zero_group == b->zero_group && a->recompute == b->recompute &&
            a->save_gathered == b->save_gathered &&
            a->memory_paper == b->memory_paper &&
-           a->exchange_paper == b->exchange_paper &&
-           a->swap_auto == b->swap_auto &&
+           a->exchange_paper == b->exchange_paper && a->swap == b->swap &&
            a->offload_optimizer == b->offload_optimizer &&
            a->offload_activations == b->offload_activations &&
-           a->accumulate == b->accumulate &&
+           a->prefetch == b->prefetch && a->accumulate == b->accumulate &&
            a->bucket_bytes == b->bucket_bytes &&
            a->no_overlap == b->no_overlap &&
            same_text(a->allreduce, b->allreduce) &&

@@ -30,7 +30,7 @@ static const char *const bns[] = {"spatial", "local", "sync", NULL};
 static const char *const saves[] = {"sharded", "gathered", NULL};
 static const char *const memories[] = {"reuse", "paper", NULL};
 static const char *const exchanges[] = {"auto", "paper", NULL};
-static const char *const swaps[] = {"none", "auto", NULL};
+static const char *const swaps[] = {"none", "auto", "karma", NULL};
 static const char *const overlaps[] = {"on", "off", NULL};
 const char *const plan_context_kinds[] = {"ring", "a2a", "gather", NULL};
 const char *const plan_context_orders[] = {"zigzag", "plain", NULL};
@@ -42,8 +42,9 @@ const struct plan_option plan_options[] = {
     {"recompute",  PLAN_OPT_CHOICE,  AT(recompute),         plan_recomputes, NULL},
     {"save",       PLAN_OPT_FLAG,    AT(save_gathered),     saves,      NULL},
     {"memory",     PLAN_OPT_FLAG,    AT(memory_paper),      memories,   NULL},
-    {"swap",       PLAN_OPT_FLAG,    AT(swap_auto),         swaps,      NULL},
+    {"swap",       PLAN_OPT_CHOICE,  AT(swap),              swaps,      NULL},
     {"offload",    PLAN_OPT_OFFLOAD, AT(offload_optimizer), NULL,       "offload=optimizer or offload=activations"},
+    {"prefetch",   PLAN_OPT_COUNT,   AT(prefetch),          NULL,       "prefetch=2"},
     {"accumulate", PLAN_OPT_COUNT,   AT(accumulate),        NULL,       "accumulate=4"},
     {"bucket",     PLAN_OPT_BYTES,   AT(bucket_bytes),      NULL,       "bucket=25MiB"},
     {"overlap",    PLAN_OPT_FLAG,    AT(no_overlap),        overlaps,   NULL},

@@ -73,7 +73,7 @@ static void less_memory_swaps_more_until_nothing_helps(void **state)
         int now;
 
         assert_int_equal(ask(&q, "data=4,swap=auto", mib << 20), PDL_OK);
-        assert_false(q.s.swap_auto);
+        assert_int_equal(q.s.swap, PDL_SWAP_NONE);
         now = reach_of(&q);
         assert_true(now >= before);
         if (fits(&q) && now > before)

@@ -415,7 +415,7 @@ static void add_options(struct pdl_rng *rng, const char *axes, char *text,
         "",
         "",
         "",
-        ",offload=activations",
+        ",offload=activations,prefetch=2",
         ",offload=optimizer",
         ",offload=optimizer,offload=activations"};
     static const char *const own[] = {

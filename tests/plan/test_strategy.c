@@ -45,6 +45,11 @@ static void print_and_parse_are_inverse(void **state)
         {"pipe=3(gpipe,m=4,at=conv3+fc6),data=2", NULL},
         {"*: pipe=2(m=4,at=b); a: data=2; b: data=2,offload=activations", NULL},
         {"*: data=2; a: recompute=full,offload=activations", NULL},
+        {"*: data=1,prefetch=2; a..b+c: offload=activations; d..e+f..g: "
+         "recompute=full",
+         NULL},
+        {"prefetch=3,offload=activations", "data=1,offload=activations,"
+                                           "prefetch=3"},
         {"data=4,exchange=paper,memory=paper,save=gathered",
          "data=4,save=gathered,memory=paper,exchange=paper"},
     };

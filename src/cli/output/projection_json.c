@@ -146,7 +146,7 @@ void cli_job_json(struct pdl_json *w, const struct cli_job *j)
     for (int i = 0; i < j->plan->nfallbacks; i++)
         pdl_json_str(w, j->plan->fallbacks[i]);
     pdl_json_end(w);
-    if (j->asked.swap_auto) { /* what was settled */
+    if (j->asked.swap) { /* what was settled */
         struct pdl_buf b;
 
         pdl_buf_init(&b);

@@ -104,7 +104,7 @@ void cli_job_text(const struct cli_job *j)
             (long long)x->batch, (long long)x->pes, x->pes == 1 ? "" : "s",
             j->sys.name, pdl_precision_name(j->oracle.precision),
             j->oracle.parameters == PDL_IDEAL ? "ideal" : "empirical");
-    if (j->asked.swap_auto) {
+    if (j->asked.swap) {
         pdl_puts(out, "Swapped: ");
         pdl_strategy_print(&j->strategy, out);
         pdl_puts(out, "\n");

@@ -32,7 +32,8 @@ static const struct {
      "data=4,tensor=8+seq, pipe=4(interleaved,m=16,v=2),data=2"},
     {"  options",
      "zero=1|2|3, recompute=none|selective|selective-op|full, accumulate=N, "
-     "save=sharded|gathered, offload=optimizer|activations, swap=auto, "
+     "save=sharded|gathered, offload=optimizer|activations, prefetch=N, "
+     "swap=auto|karma, "
      "bucket=BYTES, overlap=on|off, allreduce=ALGORITHM, compress=topk:X, "
      "bn=local|spatial|sync, memory=paper, exchange=paper",
      "data=16,zero=3,recompute=full,accumulate=4"},

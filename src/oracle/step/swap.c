@@ -135,15 +135,21 @@ enum pdl_status pdl_swap_settle(pdl_arena *a, const struct pdl_model *model,
     int lo = -1, hi;
     enum pdl_status st;
 
-    if (!s->swap_auto)
+    if (s->swap == PDL_SWAP_NONE)
         return PDL_OK;
+    if (s->swap == PDL_SWAP_KARMA) {
+        struct pdl_outofcore *x = PDL_NEW(a, struct pdl_outofcore, 1);
+
+        return x ? pdl_outofcore(a, model, sys, oracle, po, s, x, err)
+                 : pdl_fail(err, PDL_ENOMEM, "out of memory");
+    }
     if (!plain)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     if (s->nclauses > 1 || s->offload_activations)
         return pdl_fail(err, PDL_EINVAL,
                         "swap=auto chooses the layers that offload: it goes "
                         "with one clause, and not with offload=activations");
-    s->swap_auto = false;
+    s->swap = PDL_SWAP_NONE;
     *plain = *s;
     st = look(&w, err);
     hi = w.nunits; /* all, whether it fits or not */

@@ -1,0 +1,189 @@
+/* swap=karma: what it decides fits where everything the same does not, is never
+ * slower than every block made again or on the host, reads back from its
+ * notation, and takes as long as the chain of blocks said. */
+#include "paradl/oracle.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+struct question {
+    pdl_arena *a;
+    const struct pdl_model *m;
+    struct pdl_system sys;
+    struct pdl_oracle_options oracle;
+    struct pdl_plan_options po;
+};
+
+static void begin(struct question *q, const char *model, const char *system,
+                  int64_t batch)
+{
+    struct pdl_err err = {"", ""};
+
+    *q = (struct question){
+        .a = pdl_arena_create(PDL_ARENA_DEFAULT),
+        .oracle = {.precision = PDL_PREC_FP32, .optimizer_slots = 1},
+        .po = {.batch = batch, .dtype = PDL_F32}};
+    if (pdl_model_load(q->a, model, NULL, &q->m, &err) != PDL_OK ||
+        pdl_system_open(q->a, system, &q->sys, &err) != PDL_OK)
+        fail_msg("%s", err.msg);
+}
+
+static struct pdl_projection project(struct question *q,
+                                     const struct pdl_strategy *s)
+{
+    const struct pdl_plan *p;
+    struct pdl_projection x;
+    struct pdl_err err = {"", ""};
+
+    if (pdl_plan_lower(q->a, q->m, s, &q->po, &p, &err) != PDL_OK ||
+        pdl_plan_check(p, &err) != PDL_OK ||
+        pdl_project(p, &q->sys, &q->oracle, &x, &err) != PDL_OK)
+        fail_msg("%s", err.msg);
+    return x;
+}
+
+static struct pdl_strategy *parsed(struct question *q, const char *text)
+{
+    struct pdl_strategy *s = PDL_NEW(q->a, struct pdl_strategy, 1);
+    struct pdl_err err = {"", ""};
+
+    if (pdl_strategy_parse(q->a, text, s, &err) != PDL_OK)
+        fail_msg("%s: %s", text, err.msg);
+    return s;
+}
+
+static struct pdl_outofcore decide(struct question *q, struct pdl_strategy *s)
+{
+    struct pdl_outofcore x;
+    struct pdl_err err = {"", ""};
+
+    if (pdl_outofcore(q->a, q->m, &q->sys, &q->oracle, &q->po, s, &x, &err) !=
+        PDL_OK)
+        fail_msg("%s", err.msg);
+    return x;
+}
+
+static void reads_back(struct question *q, const struct pdl_strategy *s)
+{
+    struct pdl_buf b;
+
+    pdl_buf_init(&b);
+    pdl_strategy_print(s, &b.sink);
+    assert_true(pdl_strategy_equal(s, parsed(q, b.text)));
+    pdl_buf_free(&b);
+}
+
+static const struct {
+    const char *model, *system;
+    int64_t batch;
+    double share; /* of the memory that it needs in core */
+} cases[] = {
+    {"resnet18", "abci-v100", 256, .7},
+    {"resnet50", "abci-v100", 64, .5},
+    {"vgg16", "abci-v100", 64, .92},
+    {"gpt:layers=12,hidden=768,heads=12,ffn=3072,vocab=8000,seq=512",
+     "dgx-a100", 16, .5},
+};
+
+static void decisions_fit_and_no_block_the_same_is_faster(void **state)
+{
+    static const char *const same[] = {"serial,recompute=full",
+                                       "serial,offload=activations",
+                                       "serial,swap=auto"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct question q;
+        struct pdl_strategy *s;
+        struct pdl_outofcore x;
+        double error;
+
+        begin(&q, cases[i].model, cases[i].system, cases[i].batch);
+        q.sys.pe.memory_bytes =
+            (int64_t)(cases[i].share *
+                      (double)project(&q, parsed(&q, "serial")).peak_bytes);
+        s = parsed(&q, "serial,swap=karma");
+        x = decide(&q, s);
+        assert_true(x.x.feasible && !x.in_core.feasible);
+        assert_true(x.x.step_s > x.in_core.step_s * .999);
+        assert_true(fabs(project(&q, s).step_s / x.x.step_s - 1) < 1e-12);
+        reads_back(&q, s);
+        for (int k = 0; k < 3; k++) {
+            struct pdl_strategy *t = parsed(&q, same[k]);
+            struct pdl_projection y;
+
+            assert_int_equal(
+                pdl_swap_settle(q.a, q.m, &q.sys, &q.oracle, &q.po, t, NULL),
+                PDL_OK);
+            y = project(&q, t);
+            assert_true(!y.feasible || x.x.step_s <= y.step_s * (1 + 1e-9));
+        }
+        error = (x.plan.step.step_s + x.rest_s) / x.x.step_s - 1;
+        printf("%s: %.1f %% of in-core speed, planned %+.2f %%\n",
+               cases[i].model, 100 * x.in_core.step_s / x.x.step_s,
+               100 * error);
+        assert_true(fabs(error) < .03);
+        pdl_arena_destroy(q.a);
+    }
+}
+
+static void more_memory_is_not_slower(void **state)
+{
+    double before = INFINITY;
+    int64_t whole;
+    struct question q;
+
+    (void)state;
+    begin(&q, "resnet18", "abci-v100", 128);
+    whole = project(&q, parsed(&q, "serial")).peak_bytes;
+    for (int share = 4; share <= 10; share++) {
+        struct pdl_outofcore x;
+
+        q.sys.pe.memory_bytes = whole * share / 10;
+        x = decide(&q, parsed(&q, "serial,swap=karma"));
+        if (!x.x.feasible)
+            continue;
+        assert_true(x.x.step_s <= before * 1.005);
+        before = x.x.step_s;
+    }
+    assert_true(isfinite(before));
+    pdl_arena_destroy(q.a);
+}
+
+static void what_it_does_not_go_with_is_one_line(void **state)
+{
+    static const char *const bad[] = {"pipe=2(m=2),swap=karma",
+                                      "serial,swap=karma,recompute=full",
+                                      "*: data=1,swap=karma; fc: data=1"};
+    struct question q;
+
+    (void)state;
+    begin(&q, "resnet18", "abci-v100", 8);
+    for (int i = 0; i < 3; i++) {
+        struct pdl_outofcore x;
+        struct pdl_err err = {"", ""};
+
+        assert_int_equal(pdl_outofcore(q.a, q.m, &q.sys, &q.oracle, &q.po,
+                                       parsed(&q, bad[i]), &x, &err),
+                         PDL_EINVAL);
+        assert_non_null(strstr(err.msg, "swap=karma"));
+    }
+    pdl_arena_destroy(q.a);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(decisions_fit_and_no_block_the_same_is_faster),
+        cmocka_unit_test(more_memory_is_not_slower),
+        cmocka_unit_test(what_it_does_not_go_with_is_one_line),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
