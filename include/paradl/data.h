@@ -54,6 +54,23 @@ struct pdl_box pdl_field_box(const struct pdl_field *f);
 enum pdl_status pdl_dataset_check(const struct pdl_dataset *d,
                                   struct pdl_err *err);
 
+/* A data set to plan with: a number of samples, a name ("imagenet") or a file
+ * "*.yaml" (src/data/about.c). */
+struct pdl_data_about {
+    const char *name;
+    int64_t samples, files;     /* files 0: so few that opening costs nothing */
+    double bytes, stored_bytes; /* of a sample: in its file, in a store */
+    double load_s;     /* of a worker for a sample, that nothing hides */
+    double exchange_s; /* of a worker for a sample that it exchanges */
+};
+enum pdl_status pdl_data_about(pdl_arena *a, const char *text,
+                               struct pdl_data_about *out, struct pdl_err *err);
+/* From text in memory; name is for messages. */
+enum pdl_status pdl_data_about_read(pdl_arena *a, struct pdl_bytes in,
+                                    const char *name,
+                                    struct pdl_data_about *out,
+                                    struct pdl_err *err);
+
 /* ---- order ------------------------------------------------------------ */
 
 struct pdl_order;

@@ -13,6 +13,7 @@
 
 #include "paradl/karma.h"
 #include "paradl/base.h"
+#include "paradl/data.h"
 #include "paradl/model.h"
 #include "paradl/plan.h"
 #include "paradl/system.h"
@@ -242,6 +243,32 @@ struct pdl_bill {
 };
 void pdl_project_bill(const struct pdl_projection *x,
                       const struct pdl_system *sys, struct pdl_bill *out);
+
+/* ---- an epoch by where its samples come from (answer/epoch.c) ---------- */
+
+enum pdl_epoch_deal {
+    PDL_EPOCH_GLOBAL, /* the shared file system, in a new order each epoch */
+    PDL_EPOCH_LOCAL,
+    PDL_EPOCH_PARTIAL,
+    PDL_EPOCH_PAIR
+};
+struct pdl_epoch_question {
+    const struct pdl_data_about *about;
+    enum pdl_epoch_deal deal;
+    double q;      /* part of its samples that a worker exchanges */
+    double hidden; /* part of the samples that is not trained */
+};
+struct pdl_epoch {
+    int64_t workers;
+    double epoch_s, compute_s, load_s, read_s;
+    double exchange_s, network_s;     /* of a worker; of its messages */
+    double stage_s;                   /* once, before the first epoch */
+    double stored_bytes, moved_bytes; /* of a worker */
+    bool simulated;                   /* network_s */
+};
+void pdl_epoch_price(const struct pdl_plan *plan, const struct pdl_system *sys,
+                     const struct pdl_projection *p,
+                     const struct pdl_epoch_question *q, struct pdl_epoch *out);
 
 /* A whole training run on a machine that fails. */
 struct pdl_long_run {

@@ -185,6 +185,7 @@ struct pdl_storage {
     double round_trip_s;     /* to open a file: to its server and back */
     double latency_s;        /* of that server for an open: one at a time */
     double contention_s;     /* more for every other PE that opens one too */
+    double file_s; /* shared: to open and read a small file, over all clients */
 };
 
 struct pdl_node_desc {

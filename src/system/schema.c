@@ -209,6 +209,7 @@ static const struct system_field storage[] = {
     DELAY("round_trip", round_trip_s),
     DELAY("latency", latency_s),
     DELAY("contention", contention_s),
+    DELAY("file_time", file_s),
 };
 #undef HERE
 static const struct system_table storage_table =

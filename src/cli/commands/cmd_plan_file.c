@@ -319,8 +319,8 @@ static const struct pdl_opt cost_opts[] = {
      "fp32|bf16|fp16", "what gradients add up in (default: as the weights)"},
     {"compile", 0, PDL_OPT_FLAG, AT(q.compile), NULL, NULL,
      "element-wise operators are fused by a compiler"},
-    {"dataset", 0, PDL_OPT_INT, AT(q.dataset), "D", NULL,
-     "samples of an epoch, to project its time"},
+    {"dataset", 0, PDL_OPT_TEXT, AT(q.dataset), "D", NULL,
+     "samples of an epoch, to project its time: a number, a name or a file"},
 };
 // clang-format on
 #undef AT

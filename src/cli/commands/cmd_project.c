@@ -15,6 +15,7 @@ struct options {
         *evidence;
     double measured_s;
     struct cli_whole_options run;
+    struct cli_epoch_options epoch;
 };
 
 #define AT(field) offsetof(struct options, field)
@@ -56,6 +57,11 @@ static const struct pdl_opt opts[] = {
      "from a failure to going on (0)"},
     {"allow-empty", 0, PDL_OPT_FLAG, AT(q.allow_empty), NULL, NULL,
      "admit an axis larger than the index it cuts"},
+    {"shuffle", 0, PDL_OPT_TEXT, AT(epoch.shuffle), "all|NAME[:q=X]", NULL,
+     "an epoch of --dataset by where samples come from: global (the shared "
+     "file system), local, partial, pair"},
+    {"hidden", 0, PDL_OPT_NUM, AT(epoch.hidden), "X", NULL,
+     "part of the samples that an epoch hides, 0 to 0.9"},
     {"details", 0, PDL_OPT_FLAG, AT(details), NULL, NULL,
      "--json: also what a page shows (stages, schedule, links)"},
     {"report", 0, PDL_OPT_TEXT, AT(report), "FILE.html", NULL,
@@ -263,6 +269,7 @@ struct answer {
     struct pdl_kineto trace;     /* with --kineto */
     bool whole;                  /* run was asked for */
     struct cli_whole run;
+    struct cli_epochs epochs; /* --shuffle */
 };
 
 static void print_json(const struct answer *x, bool details,
@@ -287,6 +294,8 @@ static void print_json(const struct answer *x, bool details,
         anchor_json(&w, j, &x->anchor);
     if (x->whole)
         cli_whole_json(&w, &x->run);
+    if (o->epoch.shuffle)
+        cli_epochs_json(&w, &x->epochs);
     if (o->kineto)
         cli_kineto_json(&w, &x->trace, &j->x);
     if (o->layers)
@@ -329,6 +338,8 @@ static void print_text(const struct answer *x)
         anchor_text(j, &x->anchor);
     if (x->whole)
         cli_whole_text(&x->run, j);
+    if (o->epoch.shuffle)
+        cli_epochs_text(&x->epochs);
     if (o->kineto)
         cli_kineto_text(&x->trace, &j->x);
     for (int i = 0; o->layers && i < j->plan->nops; i++) {
@@ -363,6 +374,8 @@ static int project(const struct pdl_args *args)
     }
     st = cli_export_asked(o->export, o->output, &err);
     if (st == PDL_OK)
+        st = cli_epochs_asked(&o->epoch, q.dataset, &err);
+    if (st == PDL_OK)
         st = cli_whole_asked(&o->run, &x.whole, &err);
     if (st == PDL_OK && !(o->measured_s > 0) &&
         pdl_opt_given(&cli_project, args, "measured-step"))
@@ -391,6 +404,8 @@ static int project(const struct pdl_args *args)
         st = cli_job_price(&q, q.strategy, j, &err);
     if (st == PDL_OK && o->evidence)
         st = anchor(a, j, o->evidence, &x.anchor, &err);
+    if (st == PDL_OK && o->epoch.shuffle)
+        st = cli_epochs_price(a, &o->epoch, q.dataset, j, &x.epochs, &err);
     if (st == PDL_OK && x.whole)
         st = cli_whole_time(&q, j, &o->run, &x.run, &err);
     if (st == PDL_OK && o->layers) {

@@ -128,4 +128,29 @@ const char *cli_span(double s, char *buf, size_t size);
 void cli_whole_text(const struct cli_whole *r, const struct cli_job *j);
 void cli_whole_json(struct pdl_json *w, const struct cli_whole *r);
 
+/* ---- epochs.c: --shuffle ---- */
+
+struct cli_epoch_options {
+    const char *shuffle;
+    double hidden;
+};
+enum { CLI_EPOCHS = 8 };
+struct cli_epochs {
+    struct pdl_data_about about;
+    int n;
+    struct cli_epoch {
+        char name[32];
+        double q;
+        struct pdl_epoch x;
+    } row[CLI_EPOCHS];
+};
+enum pdl_status cli_epochs_asked(const struct cli_epoch_options *o,
+                                 const char *dataset, struct pdl_err *err);
+enum pdl_status cli_epochs_price(pdl_arena *a,
+                                 const struct cli_epoch_options *o,
+                                 const char *dataset, const struct cli_job *j,
+                                 struct cli_epochs *x, struct pdl_err *err);
+void cli_epochs_text(const struct cli_epochs *x);
+void cli_epochs_json(struct pdl_json *w, const struct cli_epochs *x);
+
 #endif

@@ -45,6 +45,21 @@ static enum pdl_status set_texts(pdl_job *j, const struct cli_question *q,
     return st;
 }
 
+/* The job wants to know how many samples there are. */
+static enum pdl_status set_dataset(pdl_job *j, const char *text,
+                                   struct pdl_err *err)
+{
+    pdl_arena *a = text ? pdl_arena_create(1 << 22) : NULL;
+    struct pdl_data_about d = {.samples = 0};
+    enum pdl_status st = PDL_OK;
+
+    if (text)
+        st = a ? pdl_data_about(a, text, &d, err)
+               : pdl_fail(err, PDL_ENOMEM, "out of memory");
+    pdl_arena_destroy(a);
+    return st == PDL_OK ? cli_set_count(j, "dataset", d.samples, err) : st;
+}
+
 static enum pdl_status set_all(pdl_job *j, const struct cli_question *q,
                                struct pdl_err *err)
 {
@@ -55,7 +70,7 @@ static enum pdl_status set_all(pdl_job *j, const struct cli_question *q,
     if (st == PDL_OK)
         st = cli_set_count(j, "batch", q->batch, err);
     if (st == PDL_OK)
-        st = cli_set_count(j, "dataset", q->dataset, err);
+        st = set_dataset(j, q->dataset, err);
     if (st == PDL_OK)
         st = cli_set_flag(j, "allow-empty", q->allow_empty, err);
     if (st == PDL_OK)

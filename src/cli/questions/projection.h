@@ -13,7 +13,8 @@ struct cli_question {
     const char *model, *system, *strategy, *parameters, *optimizer, *precision,
         *dim, *framework, *without, *congestion, *attention, *dropout,
         *gradient_dtype, *headroom, *loss;
-    int64_t batch, pes, dataset;
+    const char *dataset;
+    int64_t batch, pes;
     bool allow_empty, compile, async_tensor;
 };
 
@@ -61,8 +62,9 @@ struct cli_question {
      "element-wise operators are fused by a compiler"}, \
     {"async-tensor", 0, PDL_OPT_FLAG, offsetof(struct options, q.async_tensor), NULL, NULL, \
      "tensor collectives hide behind their products"}, \
-    {"dataset", 0, PDL_OPT_COUNT, offsetof(struct options, q.dataset), "D", NULL, \
-     "samples of an epoch, to project its time"}, \
+    {"dataset", 0, PDL_OPT_TEXT, offsetof(struct options, q.dataset), "D", NULL, \
+     "samples of an epoch, to project its time: their number, a name (imagenet) " \
+     "or a description FILE.yaml"}, \
     {"dim", 0, PDL_OPT_TEXT, offsetof(struct options, q.dim), "NAME=N,...", NULL, \
      "bind symbolic dimensions of the model"}
 // clang-format on
