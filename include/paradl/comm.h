@@ -267,5 +267,42 @@ void pdl_feedback_step(pdl_feedback *f, const float *gradient,
 /* dim floats, for saving and restoring. */
 float *pdl_feedback_residual(pdl_feedback *f);
 
+/* ---- compressed sums of gradients ------------------------------------- */
+
+/* A way to send less than the floats. */
+struct pdl_compressor {
+    const char *name, *summary;
+    const char *value;  /* what follows the name: "topk:X"; NULL: nothing */
+    double least, most; /* of it */
+    bool exact;         /* no bit is lost */
+};
+const struct pdl_compressor *pdl_compressor_at(int i); /* NULL past the end */
+
+/* Sums of vectors of dim floats over the ranks of c, again and again; what is
+ * not sent is kept and added to the next. Collective. */
+typedef struct pdl_compress pdl_compress;
+enum pdl_status pdl_compress_create(pdl_comm *c, int64_t dim, const char *name,
+                                    double value, uint64_t seed,
+                                    pdl_compress **out, struct pdl_err *err);
+void pdl_compress_destroy(pdl_compress *x); /* NULL: nothing */
+/* Adds the gradient to what is kept, and codes it. Then its exchange may
+ * start: one of a communicator at a time, in the same order on all ranks. */
+void pdl_compress_take(pdl_compress *x, const float *gradient);
+enum pdl_status pdl_compress_start(pdl_compress *x, struct pdl_err *err);
+enum pdl_status pdl_compress_test(pdl_compress *x, bool *done,
+                                  struct pdl_err *err);
+enum pdl_status pdl_compress_wait(pdl_compress *x, struct pdl_err *err);
+/* Then the sum: dim floats, the same bits on every rank. Once. */
+void pdl_compress_put(pdl_compress *x, float *sum);
+/* dim floats, for saving and restoring; NULL: nothing is kept. */
+float *pdl_compress_residual(pdl_compress *x);
+/* Bytes this rank sent in the last sum. */
+int64_t pdl_compress_sent(const pdl_compress *x);
+/* What n floats are once they have been coded and decoded, and the bytes of
+ * that; for those that work value by value. */
+enum pdl_status pdl_compress_apply(const char *name, const float *in, int64_t n,
+                                   float *out, int64_t *bytes,
+                                   struct pdl_err *err);
+
 PDL_END
 #endif

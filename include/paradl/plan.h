@@ -103,8 +103,8 @@ struct pdl_strategy {
     int64_t accumulate;   /* 0: not given */
     int64_t bucket_bytes; /* 0: default */
     bool no_overlap;
-    const char *allreduce;   /* NULL: auto; of every ALLREDUCE */
-    double compress_density; /* compress=topk:0.01; 0: none */
+    const char *allreduce; /* NULL: auto; of every ALLREDUCE */
+    const char *compress;  /* "topk:0.01"; NULL: none */
     enum pdl_bn bn;
 };
 
@@ -291,7 +291,30 @@ struct pdl_plan_op {
     /* ALLREDUCE: by which algorithm (coll.h), as the strategy says; NULL: who
      * prices or runs it chooses */
     const char *algorithm;
+    /* ALLREDUCE of weights' gradients: how they travel ("int8"); NULL: whole */
+    const char *compress;
 };
+
+/* How gradients may travel (compress=), what is known of each, and the number
+ * that follows its name. comm.h does it. */
+enum pdl_compress_kind {
+    PDL_COMPRESS_NONE,
+    PDL_COMPRESS_TOPK,
+    PDL_COMPRESS_INT8,
+    PDL_COMPRESS_BF16,
+    PDL_COMPRESS_FP16,
+    PDL_COMPRESS_SIGN,
+    PDL_COMPRESS_POWERSGD,
+    PDL_COMPRESS_LOSSLESS,
+    PDL_NCOMPRESS
+};
+struct pdl_compression {
+    enum pdl_compress_kind kind;
+    double value; /* topk: the share that is sent; powersgd: the rank */
+};
+const char *pdl_compress_name(enum pdl_compress_kind kind);
+/* "topk:0.01"; false: there is none like that. NULL is NONE. */
+bool pdl_compress_parse(const char *text, struct pdl_compression *out);
 
 /* Operations in order; an item is run `repeat` times (a repeated block). */
 struct pdl_plan_item {

@@ -47,7 +47,8 @@ static bool same_algorithm(const char *a, const char *b)
 
 static bool same_op(const struct pdl_plan_op *a, const struct pdl_plan_op *b)
 {
-    return same_algorithm(a->algorithm, b->algorithm) && a->kind == b->kind &&
+    return same_algorithm(a->algorithm, b->algorithm) &&
+           same_algorithm(a->compress, b->compress) && a->kind == b->kind &&
            a->pass == b->pass && a->part == b->part && a->node == b->node &&
            a->nin == b->nin && a->nout == b->nout && a->group == b->group &&
            (a->nin == 0 ||

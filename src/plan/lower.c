@@ -14,7 +14,7 @@
 enum pdl_status plan_refuse_unbuilt(const struct pdl_strategy *s,
                                     struct pdl_err *err)
 {
-    if (s->compress_density > 0 && s->zero)
+    if (s->compress && s->zero)
         return pdl_fail(err, PDL_EINVAL,
                         "strategy: compress sums whole gradients, zero "
                         "scatters them: choose one");
@@ -31,9 +31,10 @@ static enum pdl_status check_algorithm(const struct pdl_strategy *s,
 {
     const char *name = plan_algorithm(s);
 
-    if (name && s->compress_density > 0 && strcmp(name, "ring") != 0)
+    if (name && s->compress && strcmp(name, "ring") != 0)
         return pdl_fail(err, PDL_EINVAL,
-                        "strategy: compress sums by a ring, not by %.40s",
+                        "strategy: compress= has a way of its own to sum, not "
+                        "%.40s",
                         name);
     return name && opt->knows ? opt->knows("allreduce", name, err) : PDL_OK;
 }

@@ -67,6 +67,25 @@ static void read_algorithm(struct plan_text_reader *r, struct pdl_plan_op *o)
         o->algorithm = plan_algorithm(r->strategy);
 }
 
+/* The first two have none: there all gradients travel as the strategy says. */
+static void read_compress(struct plan_text_reader *r, struct pdl_plan_op *o)
+{
+    bool gradient = o->kind == PDL_PLAN_OP_ALLREDUCE && o->nin > 0 &&
+                    r->tensors[o->in[0]].kind == PDL_PLAN_WEIGHT_GRADIENT;
+    const char *start = r->x.at;
+    struct pdl_compression c;
+
+    if (r->version >= 3 && plan_lex_more(&r->x) && plan_lex_take(&r->x, "as="))
+        o->compress = plan_lex_word(&r->x, false);
+    if (o->compress && (!gradient || !pdl_compress_parse(o->compress, &c))) {
+        r->x.at = start;
+        plan_lex_fail(&r->x, gradient ? "no such compression"
+                                      : "only gradients are compressed");
+    }
+    if (r->version < 3 && gradient && o->group)
+        o->compress = r->strategy->compress;
+}
+
 static void read_op(struct plan_text_reader *r, int stage)
 {
     struct pdl_plan_op o = {.node = -1};
@@ -87,6 +106,7 @@ static void read_op(struct plan_text_reader *r, int stage)
         plan_lex_take(&r->x, "->");
     o.out = read_ids(r, &o.nout); /* without an arrow there are none left */
     read_algorithm(r, &o);
+    read_compress(r, &o);
     o.round = plan_read_round(r);
     if (r->x.status != PDL_OK)
         return;

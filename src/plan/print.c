@@ -170,6 +170,8 @@ static void put_op(const struct writer *w, int i, int stage)
         pdl_puts(w->out, " by=");
         plan_text_quote(op->algorithm, false, w->out);
     }
+    if (op->compress)
+        pdl_printf(w->out, " as=%s", op->compress);
     plan_text_round(w->p, op->round, w->out);
     plan_text_work(w->p, i, stage, w->out);
     pdl_puts(w->out, "\n");
@@ -233,7 +235,8 @@ static void put_header(const struct pdl_plan *p,
 {
     struct pdl_buf strategy;
 
-    pdl_printf(out, PLAN_TEXT_MAGIC "%d\n", PLAN_TEXT_VERSION);
+    pdl_printf(out, PLAN_TEXT_MAGIC "%d\n",
+               p->strategy->compress ? PLAN_TEXT_VERSION : 2);
     put_line("model", head && head->model ? head->model : p->model->name, out);
     put_line("dim", head ? head->dim : NULL, out);
     put_line("output", head ? head->output : NULL, out);

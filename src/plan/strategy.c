@@ -255,18 +255,19 @@ static enum pdl_status read_zero(struct reader *rd, const char *value)
     return read_count(rd, "zero", value + 2, &s->zero_group);
 }
 
-static enum pdl_status read_density(struct reader *rd, const char *value)
+static enum pdl_status read_compress(struct reader *rd, const char *value)
 {
-    double v;
+    struct pdl_compression c;
 
-    if (strncmp(value, "topk:", 5) != 0 ||
-        pdl_unit_parse(value + 5, PDL_UNIT_NONE, &v, NULL) != PDL_OK ||
-        !(v > 0 && v <= 1)) {
-        BAD(rd, "compress: '%.40s' is not topk:FRACTION", value);
+    if (!pdl_compress_parse(value, &c)) {
+        BAD(rd,
+            "compress: '%.40s' is not topk:SHARE, powersgd:RANK, int8, "
+            "bf16, fp16, sign or lossless",
+            value);
         pdl_hint(rd->err, "write it like compress=topk:0.01");
         return PDL_EPARSE;
     }
-    rd->out->compress_density = v;
+    rd->out->compress = value;
     return PDL_OK;
 }
 
@@ -322,8 +323,8 @@ read_option(struct reader *rd, const struct plan_option *o, const char *value)
         return PDL_OK;
     case PLAN_OPT_ZERO:
         return read_zero(rd, value);
-    case PLAN_OPT_DENSITY:
-        return read_density(rd, value);
+    case PLAN_OPT_COMPRESS:
+        return read_compress(rd, value);
     case PLAN_OPT_OFFLOAD:
         return read_offload(rd, value);
     }
@@ -560,5 +561,5 @@ bool pdl_strategy_equal(const struct pdl_strategy *a,
            a->bucket_bytes == b->bucket_bytes &&
            a->no_overlap == b->no_overlap &&
            same_text(a->allreduce, b->allreduce) &&
-           a->compress_density == b->compress_density && a->bn == b->bn;
+           same_text(a->compress, b->compress) && a->bn == b->bn;
 }

@@ -16,7 +16,7 @@ enum plan_option_kind {
     PLAN_OPT_BYTES,
     PLAN_OPT_TEXT,
     PLAN_OPT_ZERO,
-    PLAN_OPT_DENSITY,
+    PLAN_OPT_COMPRESS,
     PLAN_OPT_OFFLOAD,
 };
 

@@ -90,6 +90,7 @@ static void print_option(const struct pdl_strategy *s,
         break;
     }
     case PLAN_OPT_TEXT:
+    case PLAN_OPT_COMPRESS:
         if (*(const char *const *)field)
             snprintf(value, sizeof value, "%s", *(const char *const *)field);
         break;
@@ -99,10 +100,6 @@ static void print_option(const struct pdl_strategy *s,
                      (long long)s->zero_group);
         else if (s->zero)
             snprintf(value, sizeof value, "%lld", (long long)s->zero);
-        break;
-    case PLAN_OPT_DENSITY:
-        if (s->compress_density > 0)
-            snprintf(value, sizeof value, "topk:%.17g", s->compress_density);
         break;
     case PLAN_OPT_OFFLOAD:
         if (s->offload_optimizer && s->offload_activations)

@@ -49,7 +49,7 @@ const struct plan_option plan_options[] = {
     {"bucket",     PLAN_OPT_BYTES,   AT(bucket_bytes),      NULL,       "bucket=25MiB"},
     {"overlap",    PLAN_OPT_FLAG,    AT(no_overlap),        overlaps,   NULL},
     {"allreduce",  PLAN_OPT_TEXT,    AT(allreduce),         NULL,       "allreduce=ring"},
-    {"compress",   PLAN_OPT_DENSITY, AT(compress_density),  NULL,       "compress=topk:0.01"},
+    {"compress",   PLAN_OPT_COMPRESS, AT(compress),         NULL,       "compress=topk:0.01"},
     {"exchange",   PLAN_OPT_FLAG,    AT(exchange_paper),    exchanges,  NULL},
     {"bn",         PLAN_OPT_CHOICE,  AT(bn),                bns,        NULL},
 // clang-format on

@@ -7,7 +7,7 @@
 
 /* 1: written out only; 2: also rolled. */
 #define PLAN_TEXT_MAGIC "paradl-plan "
-enum { PLAN_TEXT_VERSION = 2 };
+enum { PLAN_TEXT_VERSION = 3 }; /* 2 where nothing is compressed */
 
 /* More PEs than this are not written out: rank lists would be longer than
  * the plan. */

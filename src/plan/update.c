@@ -134,13 +134,15 @@ static void flush(struct plan_lower *lo, struct plan_bucket *b)
                     t.place.at[f] = PDL_REPLICATED;
             out[i] = add_for(lo, b->grad[i], &t);
         }
-        plan_add_op(lo, &(struct pdl_plan_op){.kind = PDL_PLAN_OP_ALLREDUCE,
-                                              .node = -1,
-                                              .nin = b->n,
-                                              .in = b->grad,
-                                              .nout = b->n,
-                                              .out = out,
-                                              .group = b->group});
+        plan_add_op(lo,
+                    &(struct pdl_plan_op){.kind = PDL_PLAN_OP_ALLREDUCE,
+                                          .node = -1,
+                                          .nin = b->n,
+                                          .in = b->grad,
+                                          .nout = b->n,
+                                          .out = out,
+                                          .group = b->group,
+                                          .compress = lo->strategy->compress});
     }
     if (lo->strategy->offload_optimizer)
         update_on_host(lo, b, out);

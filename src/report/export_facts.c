@@ -171,9 +171,9 @@ static enum pdl_status expressible(const struct pdl_strategy *s,
         if (degree(s, ours[i]) > 1)
             return pdl_fail(err, PDL_EINVAL, "%s has no %s parallelism", format,
                             pdl_axis_name(ours[i]));
-    if (s->swap || s->compress_density > 0)
+    if (s->swap || s->compress)
         return pdl_fail(err, PDL_EINVAL, "%s has no %s", format,
-                        s->swap ? "swap=" : "compress=topk");
+                        s->swap ? "swap=" : "compress=");
     if (pdl_schedule_copies(s->schedule) > 1)
         return pdl_fail(err, PDL_EINVAL,
                         "%s has no pipeline that is entered at both ends",

@@ -36,6 +36,8 @@ static void print_and_parse_are_inverse(void **state)
          "overlap=off",
          "context=4(a2a),tensor=2+seq,zero=1,accumulate=4,overlap=off"},
         {"data=8,zero=3:8,bucket=25MiB,allreduce=ring,compress=topk:0.5", NULL},
+        {"data=8,compress=powersgd:4", NULL},
+        {"data=8,compress=lossless", NULL},
         {"data=4,offload=optimizer,offload=activations,bn=sync,swap=auto",
          "data=4,swap=auto,offload=optimizer,offload=activations,bn=sync"},
         {"a: data=2; zero=1; b: filter=2", "a: data=2; b: filter=2; *: zero=1"},
@@ -109,8 +111,8 @@ static void nonsense_is_named_with_its_column(void **state)
          "'optimizer'",
          ""},
         {"compress=topk:2",
-         "strategy:1: compress: 'topk:2' is not "
-         "topk:FRACTION",
+         "strategy:1: compress: 'topk:2' is not topk:SHARE, powersgd:RANK, "
+         "int8, bf16, fp16, sign or lossless",
          "write it like compress=topk:0.01"},
     };
     pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);

@@ -246,8 +246,8 @@ static void each_wrong_line_is_named(void **state)
         const char *from, *to, *want;
     } rows[] = {
         {"paradl-plan 2", "paradl plan 2", "p.plan:1:1: is no plan file"},
-        {"paradl-plan 2", "paradl-plan 3",
-         "p.plan:1:1: version 3 of plan files is not known here"},
+        {"paradl-plan 2", "paradl-plan 4",
+         "p.plan:1:1: version 4 of plan files is not known here"},
         {"model lenet5", "modl lenet5", "p.plan:2:1: expected 'model'"},
         {"strategy data=2", "output y\nstrategy data=2", "p.plan:3:9: an out"},
         {"strategy data=2", "strategy dta=2", "p.plan:3:"},

@@ -123,6 +123,35 @@ static void everything_sent_equals_a_dense_exchange(void **state)
     pdl_arena_destroy(a);
 }
 
+/* No bit is lost, and sums have the order of ranks: the dense run, bit by bit.
+ * The others learn, by another way. */
+static void every_compression_learns(void **state)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    const struct pdl_model *m = loaded(a, tiny);
+    struct small_run dense = {.plan = lowered(a, m, "data=3", 6, PDL_F32),
+                              .opt = {.backend = "ref", .seed = 1},
+                              .lr = 0.05};
+
+    (void)state;
+    run_small(&dense);
+    for (int i = 0; pdl_compressor_at(i); i++) {
+        const struct pdl_compressor *c = pdl_compressor_at(i);
+        struct small_run run = dense;
+        const char *more = !c->value ? "" : c->least >= 1 ? ":4" : ":0.05";
+
+        run.plan = lowered(
+            a, m, pdl_arena_printf(a, "data=3,compress=%s%s", c->name, more), 6,
+            PDL_F32);
+        run_small(&run);
+        assert_true(run.losses[0] == dense.losses[0]);
+        assert_true(run.losses[STEPS - 1] < run.losses[0]);
+        assert_true(c->exact ==
+                    (run.losses[STEPS - 1] == dense.losses[STEPS - 1]));
+    }
+    pdl_arena_destroy(a);
+}
+
 /* A hundredth of the gradient, the rest kept and sent later: it still learns,
  * by another way than the dense run. */
 static void error_feedback_learns(void **state)
@@ -535,6 +564,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(everything_sent_equals_a_dense_exchange),
+        cmocka_unit_test(every_compression_learns),
         cmocka_unit_test(error_feedback_learns),
         cmocka_unit_test(sparse_sums_of_other_types_are_refused),
         cmocka_unit_test(a_loss_scale_changes_no_bit),

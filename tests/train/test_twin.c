@@ -37,6 +37,7 @@ static const struct example examples[] = {
     {"lenet5", "data=2",                       4, PDL_F32, "sgd",   0  },
     {"lenet5", "data=2,zero=3",                4, PDL_F32, "adam",  0  },
     {"lenet5", "data=2,compress=topk:0.1",     4, PDL_F32, "sgd",   0  },
+    {"lenet5", "data=2,compress=powersgd:2",   4, PDL_F32, "sgd",   0  },
     {"lenet5", "spatial=2",                    2, PDL_F32, "lars",  0  },
     {"lenet5", "filter=2",                     2, PDL_F32, "sgd",   0  },
     {"lenet5", "channel=2",                    2, PDL_F32, "lamb",  0  },

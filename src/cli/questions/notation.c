@@ -34,7 +34,8 @@ static const struct {
      "zero=1|2|3, recompute=none|selective|selective-op|full, accumulate=N, "
      "save=sharded|gathered, offload=optimizer|activations, prefetch=N, "
      "swap=auto|karma, "
-     "bucket=BYTES, overlap=on|off, allreduce=ALGORITHM, compress=topk:X, "
+     "bucket=BYTES, overlap=on|off, allreduce=ALGORITHM, "
+     "compress=topk:X|powersgd:R|int8|bf16|fp16|sign|lossless, "
      "bn=local|spatial|sync, memory=paper, exchange=paper",
      "data=16,zero=3,recompute=full,accumulate=4"},
     {"ALGORITHM",

@@ -339,8 +339,8 @@ static int64_t state_of_op(const struct oracle *o, const struct pdl_plan_op *op,
     int64_t n = 0, slots = o->opt->optimizer_slots;
 
     /* what error feedback keeps of gradients */
-    for (int j = 0; op->kind == PDL_PLAN_OP_ALLREDUCE &&
-                    o->p->strategy->compress_density > 0 && j < op->nin;
+    for (int j = 0; op->kind == PDL_PLAN_OP_ALLREDUCE && op->compress &&
+                    strcmp(op->compress, "lossless") != 0 && j < op->nin;
          j++)
         n += size[op->in[j]];
     for (int j = 0; op->kind == PDL_PLAN_OP_UPDATE && j < op->nout; j++) {

@@ -387,26 +387,6 @@ static double by_leaders(const struct oracle *o, double n, double bytes,
            2 * (nodes - 1) * (w->alpha_s + bytes / nodes / w->bytes_per_s);
 }
 
-/* Counted: the gradient joins what was kept (error feedback), two readings and a
- * writing; the search for the largest (src/comm/topk.c) is a sample, one reading
- * and its candidates, taken as one and a half. */
-static const double SEARCH_PASSES = 2 + 1 + 1.5;
-
-/* compress=topk: a ring on sparse vectors, whose messages grow as terms join
- * (coll.h), after the search for the largest. */
-static double sparse_ring(const struct oracle *o, double n, double bytes,
-                          const struct oracle_wire *w)
-{
-    double q = o->p->strategy->compress_density, t = 0;
-    int64_t part = (int64_t)(bytes / 4 / n);
-
-    for (int terms = 1; terms < (int)n; terms++)
-        t += 2 * w->alpha_s + (pdl_coll_sparse_bytes(part, 4, q, terms) +
-                               pdl_coll_sparse_bytes(part, 4, q, (int)n)) /
-                                  w->bytes_per_s;
-    return t + SEARCH_PASSES * bytes / o->pe.bytes_per_s;
-}
-
 /* Does filter's allreduce of backward sum its own part only? */
 static bool folds(const struct oracle *o)
 {
@@ -501,8 +481,8 @@ static double on_wires(const struct oracle *o, int op, int64_t rank,
         return sync + fast;
     switch (x->kind) {
     case PDL_PLAN_OP_ALLREDUCE:
-        if (gradient && o->p->strategy->compress_density > 0)
-            return sync + sparse_ring(o, n, in, &w);
+        if (x->compress)
+            return sync + oracle_compressed(o, &w, x->compress, n, in);
         if (f && f->leaders && gradient && w.level > 0 &&
             oracle_has_axis(o, PDL_AXIS_SPATIAL))
             return sync + by_leaders(o, n, in, &w);

@@ -78,6 +78,9 @@ double oracle_ring_step(const struct oracle_wire *w, double bytes);
 /* allreduce.c: of `bytes` on each of n ranks; w is the group's worst hop */
 double oracle_allreduce(const struct oracle *o, const struct oracle_wire *w,
                         const char *name, double n, double bytes);
+/* compress.c: the same, as they travel (plan.h); searching and coding with it */
+double oracle_compressed(const struct oracle *o, const struct oracle_wire *w,
+                         const char *as, double n, double bytes);
 enum pdl_status oracle_allreduce_known(const struct oracle *o,
                                        struct pdl_err *err);
 /* comm.c: copies of a layer collective's result, by habit of the framework */

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * compress=topk:Q: of every bucket of gradients a rank sends the share Q of
- * largest magnitude, and keeps the rest for the next step (error feedback;
- * Stich et al., "Sparsified SGD with Memory", NeurIPS 2018; Renggli et al.,
- * SparCML, SC 2019). What is kept is a state of the rank: it is saved under
- * the weight's name with the rank's place in its group as first dimension. A
- * run that goes on with other groups starts from nothing kept.
+ * compress=: gradients of a bucket travel as less than their floats (comm.h);
+ * what a rank does not send it keeps for the next step (error feedback). What
+ * is kept is a state of the rank: it is saved under the weight's name with the
+ * rank's place in its group as first dimension. A run that goes on with other
+ * groups starts from nothing kept.
  *
  * A bucket's sum begins while backward goes on, one after the other in the
  * order of the program, and is put in place of the gradients at the update.
@@ -20,9 +19,7 @@
 struct bundle {
     float *data;
     int64_t n;
-    pdl_feedback *feedback;
-    pdl_comm_sparse *sum;
-    struct pdl_sparse mine, all; /* what this rank gives, and what all do */
+    pdl_compress *sum;
 };
 
 struct train_sparse {
@@ -32,25 +29,24 @@ struct train_sparse {
     struct train_sparse *next; /* of those begun */
 };
 
-/* The algorithm that the oracle prices. */
-static const char algorithm[] = "sparse-ring";
-
-static enum pdl_status open_bundle(pdl_trainer *t, const struct train_op *x,
+static enum pdl_status open_bundle(pdl_trainer *t, int op,
                                    const struct train_run *r,
                                    struct bundle *out, struct pdl_err *err)
 {
+    const struct train_op *x = &t->ops[op];
     int64_t n = r->bytes / (int64_t)sizeof(float);
-    int64_t k = (int64_t)((double)n * t->plan->strategy->compress_density);
+    struct pdl_compression c;
     enum pdl_status st;
 
-    k = k > 0 ? k : 1;
     *out = (struct bundle){.data = (void *)r->to, .n = n};
-    st = pdl_feedback_create(n, k, PDL_TOPK_EXACT, t->opt.seed, &out->feedback,
-                             err);
-    if (st == PDL_OK)
-        st = pdl_comm_sparse_create(x->behind ? x->behind : x->group, n, k,
-                                    algorithm, &out->sum, err);
-    t->sizes.optimizer += n * (int64_t)sizeof(float);
+    if (!pdl_compress_parse(t->plan->ops[op].compress, &c))
+        return pdl_fail(err, PDL_EINVAL, "no compression '%.40s'",
+                        t->plan->ops[op].compress);
+    st = pdl_compress_create(x->behind ? x->behind : x->group, n,
+                             pdl_compress_name(c.kind), c.value, t->opt.seed,
+                             &out->sum, err);
+    if (st == PDL_OK && pdl_compress_residual(out->sum))
+        t->sizes.optimizer += n * (int64_t)sizeof(float);
     return st;
 }
 
@@ -75,7 +71,7 @@ static enum pdl_status open_op(pdl_trainer *t, int op, struct pdl_err *err)
             return pdl_fail(err, PDL_EINVAL,
                             "compress= sums float32 only: "
                             "use --precision fp32");
-        st = open_bundle(t, x, &r, &s->bundles[s->n], err);
+        st = open_bundle(t, op, &r, &s->bundles[s->n], err);
         s->n++;
     }
     return st;
@@ -85,9 +81,8 @@ static bool compresses(const pdl_trainer *t, int op)
 {
     const struct pdl_plan_op *o = &t->plan->ops[op];
 
-    return t->plan->strategy->compress_density > 0 && t->ops[op].mine &&
-           o->kind == PDL_PLAN_OP_ALLREDUCE && t->ops[op].group &&
-           t->kept[o->in[0]];
+    return o->compress && t->ops[op].mine && o->kind == PDL_PLAN_OP_ALLREDUCE &&
+           t->ops[op].group && t->kept[o->in[0]];
 }
 
 enum pdl_status train_sparse_open(pdl_trainer *t, struct pdl_err *err)
@@ -105,10 +100,8 @@ void train_sparse_close(pdl_trainer *t)
     for (int i = 0; i < t->plan->nops; i++) {
         struct train_sparse *s = t->ops[i].sparse;
 
-        for (int k = 0; s && k < s->n; k++) {
-            pdl_feedback_destroy(s->bundles[k].feedback);
-            pdl_comm_sparse_destroy(s->bundles[k].sum);
-        }
+        for (int k = 0; s && k < s->n; k++)
+            pdl_compress_destroy(s->bundles[k].sum);
     }
 }
 
@@ -137,7 +130,7 @@ static enum pdl_status arrived(pdl_trainer *t, struct train_sparse *s,
     if (s->done == s->n && o->behind && t->opt.timed)
         t->opt.timed(t->opt.timed_ctx, s->op, PDL_TRAIN_BEHIND, o->begun_s,
                      pdl_clock_s());
-    return pdl_comm_sparse_wait(x->sum, &x->all, err);
+    return pdl_compress_wait(x->sum, err);
 }
 
 /* Moves the first in the queue as far as it goes, or (wait) to its end. */
@@ -150,10 +143,10 @@ static enum pdl_status push(pdl_trainer *t, bool wait, bool *moved,
 
     *moved = true;
     if (!s->running)
-        st = pdl_comm_sparse_start(x->sum, &x->mine, err);
+        st = pdl_compress_start(x->sum, err);
     s->running = true;
     if (st == PDL_OK && !wait)
-        st = pdl_comm_sparse_test(x->sum, moved, err);
+        st = pdl_compress_test(x->sum, moved, err);
     return st == PDL_OK && *moved ? arrived(t, s, err) : st;
 }
 
@@ -193,8 +186,7 @@ enum pdl_status train_sparse_begin(pdl_trainer *t, int op, int micro,
         from = train_view(t, r.from, r.bytes);
         if (!from)
             return train_settled(t, err);
-        pdl_feedback_step(s->bundles[b].feedback, from, &s->bundles[b].mine);
-        b++;
+        pdl_compress_take(s->bundles[b++].sum, from);
     }
     s->begun = true;
     s->done = 0;
@@ -211,8 +203,7 @@ static enum pdl_status put_sum(pdl_trainer *t, const struct bundle *x,
 
     if (!sum)
         return pdl_fail(err, PDL_ENOMEM, "out of memory for gradients");
-    memset(sum, 0, bytes);
-    pdl_sparse_add(&x->all, 1, sum);
+    pdl_compress_put(x->sum, sum);
     if (t->device) {
         train_put(t, x->data, sum, (int64_t)bytes);
         free(sum);
@@ -287,8 +278,10 @@ void *train_sparse_kept(const pdl_trainer *t, int weight, int64_t *place,
     for (int b = 0; b < x->sparse->n; b++) {
         const struct bundle *u = &x->sparse->bundles[b];
 
-        if (at >= u->data && at < u->data + u->n)
-            return pdl_feedback_residual(u->feedback) + (at - u->data);
+        float *kept = pdl_compress_residual(u->sum);
+
+        if (kept && at >= u->data && at < u->data + u->n)
+            return kept + (at - u->data);
     }
     return NULL;
 }

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Seconds of a compressed sum of gradients: what goes over the wires as
+ * src/comm sends it, and the passes over memory that searching, coding and
+ * keeping the rest take there (counted in the source; kernels of a GPU that do
+ * several of them at once would take fewer).
+ *
+ *   topk      a ring of streams of pairs, which grow as terms join
+ *   codes     every rank sends every other its part, coded, adds up its own and
+ *             sends that to all: of each rank of a node all that is not for
+ *             the node leaves it, where a ring leaves it once
+ *   powersgd  two dense allreduces of R times a side of the square */
+#include "oracle/wire/wire.h"
+
+#include "paradl/coll.h"
+
+#include <math.h>
+
+/* Times the bytes of the floats: on the wire; read and written by passes. */
+static const struct {
+    double wire, passes;
+} codes[PDL_NCOMPRESS] = {
+    /* joins what was kept, 2 readings and a writing; a sample, one reading and
+     * its candidates */
+    [PDL_COMPRESS_TOPK] = {0, 2 + 1 + 1.5},
+    /* joins (3), is coded and decoded (1 + 1), less that (2 + 1); the parts
+     * of all ranks are decoded and added (1 + 2), the sum coded and read (2) */
+    [PDL_COMPRESS_INT8] = {1 / 4. + 1 / 256., 13},
+    [PDL_COMPRESS_BF16] = {1 / 2., 13},
+    [PDL_COMPRESS_FP16] = {1 / 2., 13},
+    [PDL_COMPRESS_SIGN] = {1 / 32. + 1 / 256., 13},
+    /* joins (3), twice times a factor (2), the sum and the rest made (2 + 3) */
+    [PDL_COMPRESS_POWERSGD] = {0, 3 + 2 + 5},
+    /* coded, the parts decoded and added, the sum coded and read; at best */
+    [PDL_COMPRESS_LOSSLESS] = {28.0625 / 32, 1 + 1 + 3 + 2},
+};
+
+static double sparse_ring(double q, double n, double bytes,
+                          const struct oracle_wire *w)
+{
+    double t = 0;
+    int64_t part = (int64_t)(bytes / 4 / n);
+
+    for (int terms = 1; terms < (int)n; terms++)
+        t += oracle_ring_step(w, pdl_coll_sparse_bytes(part, 4, q, terms)) +
+             oracle_ring_step(w, pdl_coll_sparse_bytes(part, 4, q, (int)n));
+    return t;
+}
+
+/* All parts to their owners at once, and the sums to all. */
+static double to_owners(double n, double bytes, const struct oracle_wire *w)
+{
+    double local = w->level > 0 ? (double)w->local : 1;
+    double out = (n - local) * local / n * bytes / w->bytes_per_s;
+    double near = w->near_bytes_per_s > 0
+                      ? (local - 1) / n * bytes / w->near_bytes_per_s
+                      : 0;
+
+    return 2 * (w->alpha_s + fmax(out, near));
+}
+
+/* Multiplications and additions of the factors, on the units that are not for
+ * matrices. */
+static double factors(const struct oracle *o, double rank, double elements)
+{
+    double rate = o->sys->pe.peak_flop_per_s[PDL_PREC_FP32];
+
+    return rate > 0 ? 8 * rank * elements / rate : 0;
+}
+
+double oracle_compressed(const struct oracle *o, const struct oracle_wire *w,
+                         const char *as, double n, double bytes)
+{
+    struct pdl_compression c;
+    double t = 0, side = sqrt(bytes / 4);
+
+    if (!pdl_compress_parse(as, &c) || c.kind == PDL_COMPRESS_NONE)
+        return oracle_allreduce(o, w, NULL, n, bytes);
+    if (c.kind == PDL_COMPRESS_TOPK)
+        t = sparse_ring(c.value, n, bytes, w);
+    else if (c.kind == PDL_COMPRESS_POWERSGD)
+        t = 2 * oracle_allreduce(o, w, NULL, n, 4 * c.value * side) +
+            factors(o, c.value, bytes / 4);
+    else
+        t = to_owners(n, codes[c.kind].wire * bytes, w);
+    return t + codes[c.kind].passes * bytes / o->pe.bytes_per_s;
+}
