@@ -169,6 +169,18 @@ struct pdl_metrics {
 enum pdl_status pdl_net_metrics(pdl_arena *a, const struct pdl_net *net,
                                 struct pdl_metrics *out, struct pdl_err *err);
 
+/* What has to be bought for a network, on the same floor plan: near cables are
+ * those up to 3 m, which copper reaches; far ones need optics at both ends. */
+struct pdl_net_bill {
+    int64_t hosts, switches;
+    int64_t ports, most_ports; /* of all switches; of the largest */
+    int64_t host_ports;        /* of all hosts */
+    int64_t near_cables, far_cables;
+    double near_m, far_m, longest_m;
+};
+enum pdl_status pdl_net_bill(pdl_arena *a, const struct pdl_net *net,
+                             struct pdl_net_bill *out, struct pdl_err *err);
+
 /* K(d,2), the network "kautz": through which host the credits of the arc u->v
  * return (u itself when v->u is an arc too); -1 when u->v is no arc. */
 int pdl_kautz_credit(int d, int u, int v);

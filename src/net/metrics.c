@@ -195,6 +195,59 @@ static void cables(const struct pdl_net *net, const int *rack, int racks,
     }
 }
 
+enum { NEAR_M = 3 }; /* copper reaches so far at the rates of today */
+
+static void count_cable(const struct pdl_link *k, double metres,
+                        struct pdl_net_bill *b)
+{
+    int64_t n = net_width(k);
+    bool far = k->optical || metres > NEAR_M;
+
+    *(far ? &b->far_cables : &b->near_cables) += n;
+    *(far ? &b->far_m : &b->near_m) += metres * (double)n;
+    b->longest_m = fmax(b->longest_m, metres);
+}
+
+enum pdl_status pdl_net_bill(pdl_arena *a, const struct pdl_net *net,
+                             struct pdl_net_bill *out, struct pdl_err *err)
+{
+    size_t n = (size_t)net->nhosts + (size_t)net->nswitches;
+    int64_t *ports = PDL_NEW(a, int64_t, n);
+    bool *inside = PDL_NEW(a, bool, n);
+    int *rack = PDL_NEW(a, int, n), racks;
+    struct net_graph g = {.nverts = 0};
+    struct pdl_metrics m = {.hosts = net->nhosts};
+    struct pdl_net_bill b = {.hosts = net->nhosts};
+    enum pdl_status st = net_graph_make(a, net, NULL, &g, err);
+
+    if (st != PDL_OK)
+        return st;
+    if (!ports || !inside || !rack)
+        return pdl_fail(err, PDL_ENOMEM, "bill: out of memory");
+    switches(net, ports, inside, &m);
+    b.switches = m.switches;
+    for (int v = net->nhosts; v < net->nhosts + net->nswitches; v++) {
+        b.ports += inside[v] ? 0 : ports[v];
+        b.most_ports =
+            !inside[v] && ports[v] > b.most_ports ? ports[v] : b.most_ports;
+    }
+    for (int v = 0; v < net->nhosts; v++)
+        b.host_ports += ports[v];
+    racks = place(net, &g, rack);
+    for (int i = 0; i < net->nlinks; i++) {
+        const struct pdl_link *k = &net->links[i];
+
+        if (is_first(k, i))
+            count_cable(k,
+                        k->length_m > 0
+                            ? k->length_m
+                            : length(rack[k->from], rack[k->to], racks),
+                        &b);
+    }
+    *out = b;
+    return PDL_OK;
+}
+
 enum pdl_status pdl_net_metrics(pdl_arena *a, const struct pdl_net *net,
                                 struct pdl_metrics *out, struct pdl_err *err)
 {

@@ -27,6 +27,7 @@ static const struct pdl_topo *const topos[] = {
     &net_rail,
     &net_nodes,
     &net_hyperx,
+    &net_hammingmesh,
     &net_full2d,
     &net_dln,
     &net_dln2d,

@@ -190,8 +190,8 @@ enum pdl_status net_finish_graph(pdl_arena *a, struct net_cables *c,
 
 extern const struct pdl_topo net_fat_tree, net_torus, net_mesh, net_dragonfly,
     net_dragonfly_direct, net_star, net_leaf_spine, net_rack_tree, net_rail,
-    net_hyperx, net_full2d, net_dln, net_dln2d, net_dln_x, net_random,
-    net_kautz, net_hybrid_optical, net_tsubame3, net_nvcluster,
+    net_hyperx, net_full2d, net_hammingmesh, net_dln, net_dln2d, net_dln_x,
+    net_random, net_kautz, net_hybrid_optical, net_tsubame3, net_nvcluster,
     net_dragonfly_gpu, net_dln_gpu, net_tree_gpu, net_abci, net_dgx1_cluster,
     net_dgx2_cluster, net_nodes;
 

@@ -187,6 +187,41 @@ static void cables_and_prices_follow_the_floor_plan(void **state)
     pdl_arena_destroy(a);
 }
 
+static struct pdl_net_bill bill(pdl_arena *a, const char *spec)
+{
+    struct pdl_net_bill b = {.hosts = 0};
+
+    assert_int_equal(pdl_net_bill(a, make(a, spec), &b, NULL), PDL_OK);
+    return b;
+}
+
+static void a_bill_counts_ports_and_cables_by_what_they_need(void **state)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct pdl_net_bill b = bill(a, "star:hosts=64");
+
+    (void)state;
+    assert_int_equal(b.ports, 64);
+    assert_int_equal(b.host_ports, 64);
+    assert_int_equal(b.near_cables, 32);
+    assert_int_equal(b.far_cables, 32);
+    assert_true(fabs(b.far_m - 32 * 4.6) < 1e-9);
+    /* a trunk counts by its cables, a wire on a board not at all */
+    b = bill(a, "leaf-spine:leaves=4,hosts=8,spines=2,cables=4");
+    assert_int_equal(b.switches, 6);
+    assert_int_equal(b.ports, 4 * 8 + 2 * 4 * 4 * 2);
+    assert_int_equal(b.most_ports, 16);
+    b = bill(a, "hammingmesh:16x16,board=2x2");
+    assert_int_equal(b.host_ports, 16 * 16 * 8);
+    assert_int_equal(b.ports, 16 * 16 * 8);
+    assert_int_equal(b.near_cables + b.far_cables, 16 * 16 * 8);
+    /* what goes by light is never near */
+    b = bill(a, "hybrid-optical:eps=(star:hosts=16)");
+    assert_int_equal(b.near_cables, 16);
+    assert_int_equal(b.far_cables, 16);
+    pdl_arena_destroy(a);
+}
+
 static void large_networks_are_sampled_and_say_so(void **state)
 {
     pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
@@ -206,6 +241,7 @@ int main(void)
         cmocka_unit_test(
             no_cut_of_a_small_network_is_smaller_than_the_bisection),
         cmocka_unit_test(cables_and_prices_follow_the_floor_plan),
+        cmocka_unit_test(a_bill_counts_ports_and_cables_by_what_they_need),
         cmocka_unit_test(large_networks_are_sampled_and_say_so),
     };
 
