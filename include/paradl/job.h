@@ -49,6 +49,10 @@ enum pdl_status pdl_job_set(pdl_job *j, const char *name, const char *value,
 /* The text that was set, or NULL. */
 const char *pdl_job_get(const pdl_job *j, const char *name);
 
+/* The system as a value instead of by its name; it must outlive the job, or
+ * the next call. NULL: by the setting again. */
+void pdl_job_use_system(pdl_job *j, const struct pdl_system *sys);
+
 /* Each does what the ones before it do, where that is not done yet. */
 /* Loads model and system and settles the defaults. */
 enum pdl_status pdl_job_open(pdl_job *j, struct pdl_err *err);

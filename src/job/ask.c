@@ -54,7 +54,7 @@ static enum pdl_status can_count(const pdl_job *j, enum pdl_goal goal,
                                  struct pdl_err *err)
 {
     const struct pdl_pe *pe = &j->sys.pe;
-    const char *system = j->text[JOB_SYSTEM], *field;
+    const char *system = j->given ? j->sys.name : j->text[JOB_SYSTEM], *field;
     bool cost = goal == PDL_GOAL_COST;
 
     if (!(cost && !(pe->price_per_hour > 0)) &&
@@ -75,7 +75,7 @@ static enum pdl_status ready(pdl_job *j, struct pdl_search_options *out,
     enum pdl_status st;
 
     for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++)
-        if (!j->text[needed[i]])
+        if (!j->text[needed[i]] && !(needed[i] == JOB_SYSTEM && j->given))
             return pdl_fail(err, PDL_EINVAL, "a search needs %s",
                             pdl_job_setting_at((int)needed[i])->name);
     st = pdl_job_open(j, err);

@@ -84,6 +84,7 @@ pdl_job *pdl_job_fork(const pdl_job *from)
     j->model = from->model;
     j->base = j->sys = from->sys;
     j->has_system = from->has_system;
+    j->given = from->given;
     j->oracle = from->oracle;
     j->head = from->head;
     j->file = from->file;
@@ -167,6 +168,19 @@ enum pdl_status pdl_job_set(pdl_job *j, const char *name, const char *value,
         job_unsettle(j);
     atomic_store(&j->cancelled, false);
     return PDL_OK;
+}
+
+void pdl_job_use_system(pdl_job *j, const struct pdl_system *sys)
+{
+    j->given = sys;
+    if (j->state >= JOB_LOADED && sys) { /* the model stays */
+        j->base = *sys;
+        j->has_system = true;
+        j->state = JOB_LOADED;
+    } else {
+        j->state = JOB_EMPTY;
+    }
+    atomic_store(&j->cancelled, false);
 }
 
 const char *pdl_job_get(const pdl_job *j, const char *name)

@@ -63,8 +63,10 @@ static enum pdl_status load(pdl_job *j, struct pdl_err *err)
     st = j->text[JOB_PLAN] ? read_plan(j, err) : read_model(j, err);
     if (!system)
         system = j->head.system;
-    j->has_system = system != NULL;
-    if (st == PDL_OK && system)
+    j->has_system = system != NULL || j->given != NULL;
+    if (j->given)
+        j->base = *j->given;
+    else if (st == PDL_OK && system)
         st = pdl_system_open(j->source, system, &j->base, err);
     if (st == PDL_OK)
         j->state = JOB_LOADED;

@@ -352,6 +352,33 @@ static void a_projection_needs_no_plan(void **state)
     pdl_job_destroy(j);
 }
 
+static void a_system_can_be_given_as_a_value(void **state)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    pdl_job *j = make("resnet50", "data=8");
+    struct pdl_system sys;
+    double by_name, faster;
+
+    (void)state;
+    assert_int_equal(pdl_job_price(j, NULL), PDL_OK);
+    by_name = pdl_job_projection(j)->step_s;
+    assert_int_equal(pdl_system_open(a, pdl_job_get(j, "system"), &sys, NULL),
+                     PDL_OK);
+    pdl_job_use_system(j, &sys);
+    assert_int_equal(pdl_job_price(j, NULL), PDL_OK);
+    assert_true(pdl_job_projection(j)->step_s == by_name);
+    sys.pe.memory_bytes_per_s *= 2;
+    pdl_job_use_system(j, &sys);
+    assert_int_equal(pdl_job_price(j, NULL), PDL_OK);
+    faster = pdl_job_projection(j)->step_s;
+    assert_true(faster < by_name);
+    pdl_job_use_system(j, NULL);
+    assert_int_equal(pdl_job_price(j, NULL), PDL_OK);
+    assert_true(pdl_job_projection(j)->step_s == by_name);
+    pdl_job_destroy(j);
+    pdl_arena_destroy(a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -362,6 +389,7 @@ int main(void)
         cmocka_unit_test(a_plan_file_costs_what_its_job_does),
         cmocka_unit_test(a_plan_up_to_the_logits_is_read_again),
         cmocka_unit_test(jobs_of_several_threads_do_not_disturb_each_other),
+        cmocka_unit_test(a_system_can_be_given_as_a_value),
         cmocka_unit_test(a_search_can_be_watched_stopped_and_cancelled),
         cmocka_unit_test(a_projection_needs_no_plan),
     };
