@@ -1,0 +1,114 @@
+/* Shared inside design. */
+#ifndef DESIGN_PRIV_H
+#define DESIGN_PRIV_H
+
+#include "paradl/design.h"
+
+extern const struct pdl_builtin design_prices[];
+
+/* Which prices a design asks for: their numbers in the file; -1: none. */
+enum design_item {
+    DESIGN_RENT,
+    DESIGN_NODE,
+    DESIGN_PE,
+    DESIGN_HOST,
+    DESIGN_NIC,
+    DESIGN_SWITCH,
+    DESIGN_OPTIC,
+    DESIGN_COPPER,
+    DESIGN_FIBRE,
+    DESIGN_RACK,
+    DESIGN_FACILITY,
+    DESIGN_ELECTRICITY,
+    DESIGN_SWITCH_W,
+    DESIGN_OPTIC_W,
+    DESIGN_PUE,
+    DESIGN_CARBON,
+    DESIGN_MTBF,
+    DESIGN_RESTART,
+    DESIGN_STORAGE,
+    DESIGN_NITEMS
+};
+struct design_items {
+    int at[DESIGN_NITEMS];
+};
+
+/* A question being answered. */
+struct design_work {
+    pdl_arena *arena;
+    const struct pdl_question *q;
+    const struct pdl_design_options *opt;
+    struct pdl_designs *d;
+    struct design_items *items; /* one a design */
+    double *value;              /* of every price */
+};
+
+/* items.c: which prices a design needs; one that is missing is named. */
+enum pdl_status design_items(const struct pdl_question *q,
+                             const struct pdl_prices *prices,
+                             const struct pdl_design_point *p,
+                             struct design_items *out, struct pdl_err *err);
+static inline double design_value(const struct design_items *n,
+                                  enum design_item i, const double *value)
+{
+    return n->at[i] < 0 ? 0 : value[n->at[i]];
+}
+
+/* machine.c: the system of a design with its network. */
+enum pdl_status design_machine(pdl_arena *a, struct pdl_design_point *p,
+                               struct pdl_err *err);
+
+/* bill.c: how many of what; then what that costs and draws. */
+enum pdl_status design_count(const struct pdl_question *q,
+                             struct pdl_design_point *p, struct pdl_err *err);
+void design_bill(const struct pdl_question *q, const struct design_items *n,
+                 const double *value, const struct pdl_system *sys,
+                 struct pdl_materials *m);
+
+/* account.c: one run of a workload, and the mix. step: factors on the steps of
+ * its workloads; NULL: 1. */
+struct design_totals {
+    double time_s, cost, kwh, co2_kg;
+};
+void design_account(const struct design_work *w, int i, const double *value,
+                    const double *step, struct pdl_design_run *runs,
+                    struct pdl_materials *bill, struct design_totals *out);
+double design_goal_of(const struct pdl_question *q,
+                      const struct design_totals *t);
+
+/* share.c: the best plan of every workload on every machine. */
+enum pdl_status design_plans(struct design_work *w, struct pdl_err *err);
+/* A job of the workload on a machine, to be destroyed, whatever is returned;
+ * which of a search is set, strategy and PEs are not. */
+enum pdl_status design_job(const struct pdl_workload *w,
+                           const struct pdl_system *sys, pdl_job **out,
+                           struct pdl_err *err);
+
+/* rates.c: do all rates of a reach those of b, and is all else equal? */
+struct design_rates {
+    const char *same;  /* all that counts, as text */
+    const char *shape; /* all but the rates below */
+    double *rate;      /* more is better */
+    int n, without_latency;
+};
+enum pdl_status design_rates(pdl_arena *a, const struct pdl_system *sys,
+                             struct design_rates *out, struct pdl_err *err);
+bool design_dominates(const struct design_rates *a,
+                      const struct design_rates *b, bool latency);
+
+/* memo.c: plans that were found before, by a hash of workload and machine. */
+struct design_memo;
+enum pdl_status design_memo_open(const char *path, struct design_memo **out,
+                                 struct pdl_err *err);
+void design_memo_close(struct design_memo *m); /* NULL is allowed */
+const char *design_memo_find(const struct design_memo *m, uint64_t key);
+void design_memo_add(struct design_memo *m, uint64_t key, const char *strategy);
+enum pdl_status design_memo_save(const struct design_memo *m, const char *path,
+                                 struct pdl_err *err);
+
+/* rank.c: constraints, order, front, who wins with which probability. */
+enum pdl_status design_rank(struct design_work *w, struct pdl_err *err);
+/* vary.c: what changes would do, and where the answer flips. */
+enum pdl_status design_vary(struct design_work *w, struct pdl_err *err);
+
+#endif

@@ -1,0 +1,697 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The best plan of every workload on every machine, searched as rarely as it
+ * takes:
+ *   same     machines that differ in nothing a plan asks for share the answer;
+ *   bound    where machine A is nowhere slower than B and all else is equal, no
+ *            plan is faster on B than the best of A is on A. If one of the best
+ *            plans of A (or of machines that B outdoes), priced on B, comes
+ *            within the tolerance of that, B is settled;
+ *   between  where B lies between searched machines A and C (latencies aside)
+ *            that have the same best plan, or where the best of their plans is
+ *            within 10 % of the bound, that one is taken: nothing is proved, but
+ *            what it can be off by is stated (doc/design.md has what it was);
+ *   search   else the space of B is searched.
+ * Waves: machines that no open one outdoes are searched, all others tried, then
+ * those that outdo no open one, and so on towards the middle. What is tried
+ * depends on whole waves only, so that the answer is the same on any number of
+ * threads. Plans that are slower on a faster machine than what is at hand are
+ * not priced. */
+#include "design_priv.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { KEPT = 3, MAX_TRIED = 24, MANY = 60 };
+
+/* A workload on a machine. */
+struct cell {
+    bool done, searched;
+    const char *plan[KEPT]; /* the best ones found by a search */
+    double step_s[KEPT];
+    int nplans;
+    uint64_t key;
+    struct pdl_design_run run;
+};
+
+struct task {
+    int machine, workload;
+};
+
+struct sharing {
+    struct design_work *w;
+    struct design_rates *rates; /* of the machines */
+    int *first;                 /* design -> the first with the same machine */
+    pdl_job **job;              /* one a workload, its model loaded */
+    struct cell *cell;          /* [machine * nworkloads + workload] */
+    struct design_memo *memo;
+    struct task *task;
+    int ntasks;
+    bool alone; /* one task: it may use all threads */
+    pthread_mutex_t lock;
+    atomic_bool stop;
+    atomic_llong ndone, priced;
+    enum pdl_status st; /* the first failure */
+    struct pdl_err err;
+};
+
+static struct cell *cell_of(const struct sharing *s, int machine, int k)
+{
+    return &s->cell[(size_t)machine * (size_t)s->w->q->nworkloads + (size_t)k];
+}
+
+static void failed(struct sharing *s, enum pdl_status st,
+                   const struct pdl_err *err)
+{
+    pthread_mutex_lock(&s->lock);
+    if (s->st == PDL_OK) {
+        s->st = st;
+        s->err = *err;
+    }
+    pthread_mutex_unlock(&s->lock);
+    atomic_store(&s->stop, true);
+}
+
+static const char *keep(struct sharing *s, const char *text)
+{
+    const char *copy;
+
+    pthread_mutex_lock(&s->lock);
+    copy = pdl_arena_strdup(s->w->arena, text);
+    pthread_mutex_unlock(&s->lock);
+    return copy;
+}
+
+static bool report(struct sharing *s, int64_t more)
+{
+    const struct pdl_design_options *opt = s->w->opt;
+    int64_t total = (int64_t)s->w->d->n * s->w->q->nworkloads;
+    int64_t done = atomic_fetch_add(&s->ndone, more) + more;
+    bool go = true;
+
+    if (!opt->progress)
+        return !atomic_load(&s->stop);
+    pthread_mutex_lock(&s->lock);
+    go = opt->progress(opt->ctx, done, total);
+    pthread_mutex_unlock(&s->lock);
+    if (!go)
+        atomic_store(&s->stop, true);
+    return !atomic_load(&s->stop);
+}
+
+static bool go_on(void *ctx, int64_t done, int64_t total)
+{
+    (void)done;
+    (void)total;
+    return report(ctx, 0);
+}
+
+/* ---- one plan ---------------------------------------------------------- */
+
+/* Prices a plan; false: it does not run or does not fit there. */
+static bool price(struct sharing *s, pdl_job *j, const char *strategy,
+                  struct pdl_projection *out)
+{
+    atomic_fetch_add(&s->priced, 1);
+    if (pdl_job_set(j, "strategy", strategy, NULL) != PDL_OK ||
+        pdl_job_price(j, NULL) != PDL_OK)
+        return false;
+    *out = *pdl_job_projection(j);
+    return out->feasible;
+}
+
+/* The plan is the machine's: its interval, and what is counted later. */
+static void settle(struct sharing *s, pdl_job *j, struct cell *c,
+                   const char *strategy, enum pdl_design_how how)
+{
+    struct pdl_err err = {"", ""};
+    enum pdl_status st = pdl_job_set(j, "strategy", strategy, &err);
+
+    if (st == PDL_OK)
+        st = pdl_job_interval(j, &err);
+    if (st != PDL_OK) {
+        failed(s, st, &err);
+        return;
+    }
+    c->run.how = how;
+    c->run.x = *pdl_job_projection(j);
+    c->run.spread =
+        c->run.x.high_s > 0 ? log(c->run.x.high_s / c->run.x.step_s) : 0;
+    c->run.strategy = keep(s, strategy);
+    c->done = true;
+}
+
+static pdl_job *job_of(struct sharing *s, const struct task *t)
+{
+    pdl_job *j = pdl_job_fork(s->job[t->workload]);
+    const struct pdl_design_point *p = &s->w->d->point[t->machine];
+    struct pdl_err err = {"", ""};
+    char pes[32];
+    enum pdl_status st = PDL_OK;
+
+    if (!j) {
+        failed(s, PDL_ENOMEM, &(struct pdl_err){"out of memory", ""});
+        return NULL;
+    }
+    pdl_job_use_system(j, &p->sys);
+    snprintf(pes, sizeof pes, "%lld", (long long)p->text->pes);
+    st = pdl_job_set(j, "pes", pes, &err);
+    if (st == PDL_OK && !s->alone)
+        st = pdl_job_set(j, "threads", "1", &err);
+    if (st != PDL_OK) {
+        failed(s, st, &err);
+        pdl_job_destroy(j);
+        return NULL;
+    }
+    pdl_job_on_progress(j, go_on, s);
+    return j;
+}
+
+/* ---- search ------------------------------------------------------------ */
+
+/* Those that the framework runs, best first. */
+static int runnable(struct sharing *s, const pdl_job *j,
+                    const struct pdl_search_result *r, struct cell *c)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    const struct pdl_framework *f = pdl_job_options(j)->framework;
+    int n = 0;
+
+    for (int64_t i = 0; a && i < r->n && n < KEPT; i++) {
+        struct pdl_strategy *t = PDL_NEW(a, struct pdl_strategy, 1);
+
+        if (r->list[i].excluded || !r->list[i].priced ||
+            !r->list[i].x.feasible || !t ||
+            pdl_strategy_parse(a, r->list[i].strategy, t, NULL) != PDL_OK ||
+            pdl_framework_can(f, t, NULL) != PDL_OK)
+            continue;
+        c->plan[n] = keep(s, r->list[i].strategy);
+        c->step_s[n] = r->list[i].x.step_s;
+        n += c->plan[n] != NULL;
+    }
+    pdl_arena_destroy(a);
+    return n;
+}
+
+static enum pdl_status find(struct sharing *s, pdl_job *j, struct cell *c,
+                            int top, bool *stopped, struct pdl_err *err)
+{
+    struct pdl_search_result r = {.n = 0};
+    char text[16];
+    enum pdl_status st;
+
+    snprintf(text, sizeof text, "%d", top);
+    st = pdl_job_set(j, "top", text, err);
+    if (st == PDL_OK)
+        st = pdl_job_search(j, &r, err);
+    *stopped = r.stopped;
+    if (st == PDL_OK && !r.stopped)
+        c->nplans = runnable(s, j, &r, c);
+    return st;
+}
+
+static void search(struct sharing *s, const struct task *t)
+{
+    struct cell *c = cell_of(s, t->machine, t->workload);
+    const char *before = s->memo ? design_memo_find(s->memo, c->key) : NULL;
+    pdl_job *j = job_of(s, t);
+    struct pdl_err err = {"", ""};
+    enum pdl_status st = PDL_OK;
+    struct pdl_projection x;
+    bool stopped = false;
+
+    if (!j)
+        return;
+    if (before && price(s, j, before, &x)) {
+        c->plan[0] = keep(s, before);
+        c->step_s[0] = x.step_s;
+        c->nplans = 1;
+        pthread_mutex_lock(&s->lock);
+        s->w->d->stats.remembered++;
+        pthread_mutex_unlock(&s->lock);
+    } else {
+        st = find(s, j, c, KEPT, &stopped, &err);
+        if (st == PDL_OK && !stopped && c->nplans == 0)
+            st = find(s, j, c, MANY, &stopped, &err);
+    }
+    if (st == PDL_EINVAL && !stopped) { /* no plan of this number of PEs */
+        c->run.reason = keep(s, err.msg);
+        c->run.how = PDL_DESIGN_SEARCHED;
+        c->done = c->searched = true;
+    } else if (st != PDL_OK) {
+        failed(s, st, &err);
+    } else if (!stopped) {
+        c->searched = true;
+        c->run.how = PDL_DESIGN_SEARCHED;
+        if (c->nplans > 0)
+            settle(s, j, c, c->plan[0], PDL_DESIGN_SEARCHED);
+        else
+            c->run.reason = "no plan fits into its memory";
+        c->done = true;
+    }
+    pdl_job_destroy(j);
+}
+
+/* ---- bounds ------------------------------------------------------------ */
+
+/* Plans to try, each once, with the least it can take here. */
+struct tries {
+    const char *plan[MAX_TRIED];
+    double least[MAX_TRIED];
+    int n;
+};
+
+static void propose(struct tries *t, const struct cell *c, bool bounds)
+{
+    for (int i = 0; i < c->nplans; i++) {
+        double least = bounds ? c->step_s[i] : 0;
+        int k = 0;
+
+        while (k < t->n && strcmp(t->plan[k], c->plan[i]) != 0)
+            k++;
+        if (k == MAX_TRIED)
+            continue;
+        if (k == t->n)
+            t->least[t->n++] = 0;
+        t->plan[k] = c->plan[i];
+        t->least[k] = fmax(t->least[k], least);
+    }
+}
+
+/* What searched machines say of one that is open. */
+struct sides {
+    bool nothing;                     /* fits on one that outdoes it */
+    double least;                     /* no plan is faster here; 0: not known */
+    const struct cell *above, *below; /* the nearest; latencies aside */
+    struct tries tries;
+};
+
+static void look_around(const struct sharing *s, const struct task *t,
+                        struct sides *x)
+{
+    const struct design_rates *here = &s->rates[t->machine];
+    int64_t pes = s->w->d->point[t->machine].text->pes;
+
+    *x = (struct sides){.nothing = false};
+    for (int u = 0; u < s->w->d->n; u++) {
+        const struct cell *c = cell_of(s, u, t->workload);
+        bool up, down;
+
+        if (s->first[u] != u || !c->searched || u == t->machine ||
+            s->w->d->point[u].text->pes != pes)
+            continue;
+        up = design_dominates(&s->rates[u], here, false);
+        down = design_dominates(here, &s->rates[u], false);
+        if (up && !c->run.strategy)
+            x->nothing = true;
+        if (!c->run.strategy)
+            continue;
+        if (up && design_dominates(&s->rates[u], here, true)) {
+            x->least = fmax(x->least, c->run.x.step_s);
+            propose(&x->tries, c, true);
+        } else if (up || down) {
+            propose(&x->tries, c, false);
+        }
+        if (up && (!x->above || c->run.x.step_s > x->above->run.x.step_s))
+            x->above = c;
+        if (down && (!x->below || c->run.x.step_s < x->below->run.x.step_s))
+            x->below = c;
+    }
+}
+
+/* The best of the proposed plans here; those that cannot be are not priced. */
+static const char *best_of(struct sharing *s, pdl_job *j, const struct sides *x,
+                           double *step_s)
+{
+    const struct tries *t = &x->tries;
+    const char *plan = NULL;
+
+    *step_s = INFINITY;
+    for (int round = 0; round < 2; round++)
+        for (int i = 0; i < t->n; i++) {
+            bool nearest = (x->above && t->plan[i] == x->above->plan[0]) ||
+                           (x->below && t->plan[i] == x->below->plan[0]);
+            struct pdl_projection y;
+
+            if (nearest == (round == 0) && t->least[i] < *step_s &&
+                price(s, j, t->plan[i], &y) && y.step_s < *step_s) {
+                *step_s = y.step_s;
+                plan = t->plan[i];
+            }
+        }
+    return plan;
+}
+
+static bool agree(const struct sides *x)
+{
+    return x->above && x->below && x->above->nplans > 0 &&
+           x->below->nplans > 0 &&
+           strcmp(x->above->plan[0], x->below->plan[0]) == 0;
+}
+
+static void try_bound(struct sharing *s, const struct task *t)
+{
+    const struct pdl_design_options *opt = s->w->opt;
+    struct cell *c = cell_of(s, t->machine, t->workload);
+    double tolerance = opt->tolerance > 0 ? opt->tolerance : 0.01;
+    double between = opt->between > 0 ? opt->between : 0.1;
+    double best = INFINITY, floor_s;
+    struct sides x;
+    const char *plan;
+    pdl_job *j;
+
+    look_around(s, t, &x);
+    if (x.nothing) {
+        c->run.reason = "no plan fits into its memory";
+        c->run.how = PDL_DESIGN_BOUNDED;
+        c->done = true;
+        return;
+    }
+    if (!x.above)
+        return;
+    j = job_of(s, t);
+    plan = j ? best_of(s, j, &x, &best) : NULL;
+    floor_s = x.least > 0 ? x.least : x.above->run.x.step_s;
+    if (plan && x.least > 0 && best <= x.least * (1 + tolerance))
+        settle(s, j, c, plan, PDL_DESIGN_BOUNDED);
+    else if (plan && x.below && (agree(&x) || best <= floor_s * (1 + between)))
+        settle(s, j, c, plan, PDL_DESIGN_BETWEEN);
+    c->run.gap = c->done ? fmax(0, best / floor_s - 1) : 0;
+    pdl_job_destroy(j);
+}
+
+/* ---- waves ------------------------------------------------------------- */
+
+/* How many designs have this machine. */
+static int64_t sharers(const struct sharing *s, int machine)
+{
+    int64_t n = 0;
+
+    for (int i = 0; i < s->w->d->n; i++)
+        n += s->first[i] == machine;
+    return n;
+}
+
+static bool run_search(void *ctx, int64_t i)
+{
+    struct sharing *s = ctx;
+
+    search(s, &s->task[i]);
+    return report(s, cell_of(s, s->task[i].machine, s->task[i].workload)->done
+                         ? sharers(s, s->task[i].machine)
+                         : 0);
+}
+
+static bool run_bound(void *ctx, int64_t i)
+{
+    struct sharing *s = ctx;
+
+    try_bound(s, &s->task[i]);
+    return report(s, cell_of(s, s->task[i].machine, s->task[i].workload)->done
+                         ? sharers(s, s->task[i].machine)
+                         : 0);
+}
+
+static bool is_open(const struct sharing *s, int u, int k)
+{
+    return s->first[u] == u && !cell_of(s, u, k)->done;
+}
+
+/* Is an open machine above (or below) this one? Of two that are equal but for
+ * latencies, the first is above. */
+static bool has_open(const struct sharing *s, int u, int k, bool above)
+{
+    for (int v = 0; v < s->w->d->n; v++) {
+        bool up, down;
+
+        if (v == u || !is_open(s, v, k) ||
+            s->w->d->point[u].text->pes != s->w->d->point[v].text->pes)
+            continue;
+        up = design_dominates(&s->rates[v], &s->rates[u], false);
+        down = design_dominates(&s->rates[u], &s->rates[v], false);
+        if (above ? up && (!down || v < u) : down && (!up || v > u))
+            return true;
+    }
+    return false;
+}
+
+enum wave { TOP, BOTTOM, REST };
+
+static void collect(struct sharing *s, enum wave wave)
+{
+    bool all = s->w->opt->exhaustive || wave == REST;
+
+    s->ntasks = 0;
+    for (int k = 0; k < s->w->q->nworkloads; k++)
+        for (int u = 0; u < s->w->d->n; u++)
+            if (is_open(s, u, k) && (all || !has_open(s, u, k, wave == TOP)))
+                s->task[s->ntasks++] = (struct task){u, k};
+}
+
+static bool do_wave(struct sharing *s, enum wave wave)
+{
+    int threads = s->w->opt->threads;
+
+    collect(s, wave);
+    s->alone = wave != REST && s->ntasks == 1 && threads != 1;
+    return s->ntasks == 0 ||
+           (pdl_parallel(s->ntasks, s->alone ? 1 : threads,
+                         wave == REST ? run_bound : run_search, s) &&
+            !atomic_load(&s->stop));
+}
+
+/* From both ends towards the middle, until all are settled. */
+static void waves(struct sharing *s)
+{
+    for (;;) {
+        if (!do_wave(s, TOP) || !do_wave(s, REST) || !do_wave(s, BOTTOM) ||
+            !do_wave(s, REST))
+            return;
+        collect(s, REST);
+        if (s->ntasks == 0)
+            return;
+    }
+}
+
+/* ---- beginning and end ------------------------------------------------- */
+
+static int most_zero(const struct pdl_framework *f)
+{
+    const struct pdl_abilities *r = pdl_framework_runs(f);
+    int most = 3;
+
+    while (r->known && most > 1 && !r->zero[most])
+        most--;
+    return most;
+}
+
+static const char *framework_of(const struct pdl_workload *w,
+                                const struct pdl_model *m)
+{
+    if (w->framework)
+        return w->framework;
+    return strcmp(m->kind, "transformer") == 0 ? "megatron" : "own";
+}
+
+enum pdl_status design_job(const struct pdl_workload *w,
+                           const struct pdl_system *sys, pdl_job **out,
+                           struct pdl_err *err)
+{
+    pdl_job *j = *out = pdl_job_create();
+    const char *name, *none;
+    char batch[32], zero[16];
+    const struct {
+        const char *key, *value;
+    } set[] = {{"model", w->model},
+               {"dim", w->dim},
+               {"precision", w->precision},
+               {"optimizer", w->optimizer},
+               {"batch", batch},
+               {"one-order", "yes"},
+               {"uncounted", "yes"}};
+    enum pdl_status st = PDL_OK;
+
+    if (!j)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    pdl_job_use_system(j, sys);
+    snprintf(batch, sizeof batch, "%lld", (long long)w->batch);
+    for (size_t i = 0; i < sizeof set / sizeof set[0] && st == PDL_OK; i++)
+        st = pdl_job_set(j, set[i].key, set[i].value, err);
+    if (st == PDL_OK)
+        st = pdl_job_open(j, err);
+    if (st != PDL_OK)
+        return st;
+    name = framework_of(w, pdl_job_model(j));
+    none = strcmp(name, "none") == 0 ? NULL : name;
+    st = pdl_job_set(j, "framework", none, err);
+    if (st == PDL_OK && none && strcmp(name, "own") != 0)
+        st = pdl_job_set(j, "headroom", "10%", err);
+    if (st == PDL_OK)
+        st = pdl_job_open(j, err);
+    if (st != PDL_OK || !none)
+        return st;
+    snprintf(zero, sizeof zero, "%d", most_zero(pdl_job_options(j)->framework));
+    return pdl_job_set(j, "most-zero", zero, err);
+}
+
+/* Bytes of a value that is kept for a weight, at full precision. */
+enum { STATE_BYTES = 4 };
+
+/* How many steps a run has, and what its checkpoints save: weights and, at
+ * full precision, a copy and the optimizer's state. */
+static enum pdl_status measure(struct sharing *s, int k,
+                               struct pdl_design_run *out, struct pdl_err *err)
+{
+    const struct pdl_workload *w = &s->w->q->workload[k];
+    const struct pdl_model *m = pdl_job_model(s->job[k]);
+    const struct pdl_oracle_options *o = pdl_job_options(s->job[k]);
+    struct pdl_model_totals total = {0};
+    double samples = w->samples;
+    enum pdl_status st = pdl_model_totals(m, &total, err);
+
+    if (st == PDL_OK && w->tokens > 0 && m->tokens == 0)
+        st = pdl_fail(err, PDL_EINVAL,
+                      "workload '%.60s': %.60s has no tokens; say samples",
+                      w->name, m->name);
+    if (w->tokens > 0 && m->tokens > 0)
+        samples = w->tokens / (double)m->tokens;
+    out->steps = w->steps > 0 ? w->steps : ceil(samples / (double)w->batch);
+    out->tokens = out->steps * (double)w->batch * (double)m->tokens;
+    out->state_bytes =
+        (double)total.parameters *
+        (pdl_precision_bytes(o->precision) +
+         STATE_BYTES * (double)(o->optimizer_slots +
+                                (pdl_precision_bytes(o->precision) < 4)));
+    return st;
+}
+
+static uint64_t hash(uint64_t h, const char *text)
+{
+    for (; text && *text; text++)
+        h = (h ^ (unsigned char)*text) * 0x100000001b3u;
+    return (h ^ 0xff) * 0x100000001b3u;
+}
+
+static uint64_t key_of(const struct sharing *s, int u, int k)
+{
+    const struct pdl_workload *w = &s->w->q->workload[k];
+    char text[64];
+    uint64_t h = hash(0xcbf29ce484222325u, pdl_version());
+
+    snprintf(text, sizeof text, "%lld %lld", (long long)w->batch,
+             (long long)s->w->d->point[u].text->pes);
+    h = hash(hash(h, text), w->model);
+    h = hash(hash(hash(h, w->framework), w->precision), w->optimizer);
+    return hash(hash(h, w->dim), s->rates[u].same);
+}
+
+static enum pdl_status prepare(struct sharing *s, struct pdl_err *err)
+{
+    pdl_arena *a = s->w->arena;
+    const struct pdl_question *q = s->w->q;
+    size_t n = (size_t)s->w->d->n, all = n * (size_t)q->nworkloads;
+    struct pdl_design_run *runs =
+        PDL_NEW(a, struct pdl_design_run, q->nworkloads);
+    enum pdl_status st = PDL_OK;
+
+    s->rates = PDL_NEW(a, struct design_rates, n);
+    s->first = PDL_NEW(a, int, n);
+    s->job = PDL_NEW(a, pdl_job *, q->nworkloads);
+    s->cell = PDL_NEW(a, struct cell, all);
+    s->task = PDL_NEW(a, struct task, all);
+    if (!runs || !s->rates || !s->first || !s->job || !s->cell || !s->task)
+        return pdl_fail(err, PDL_ENOMEM, "design: out of memory");
+    for (int i = 0; i < s->w->d->n && st == PDL_OK; i++) {
+        const struct pdl_design_point *p = s->w->d->point;
+
+        st = design_rates(a, &p[i].sys, &s->rates[i], err);
+        for (int k = 0; k < i && st == PDL_OK; k++) /* one text for a shape */
+            if (strcmp(s->rates[k].shape, s->rates[i].shape) == 0) {
+                s->rates[i].shape = s->rates[k].shape;
+                break;
+            }
+        for (s->first[i] = 0; st == PDL_OK && s->first[i] < i; s->first[i]++)
+            if (p[s->first[i]].text->pes == p[i].text->pes &&
+                strcmp(s->rates[s->first[i]].same, s->rates[i].same) == 0)
+                break;
+    }
+    for (int k = 0; k < q->nworkloads && st == PDL_OK; k++) {
+        st = design_job(&q->workload[k], &s->w->d->point[0].sys, &s->job[k],
+                        err);
+        if (st == PDL_OK)
+            st = measure(s, k, &runs[k], err);
+    }
+    for (int u = 0; u < s->w->d->n && st == PDL_OK; u++)
+        for (int k = 0; k < q->nworkloads; k++) {
+            cell_of(s, u, k)->run = runs[k];
+            cell_of(s, u, k)->run.how = PDL_DESIGN_OPEN;
+            cell_of(s, u, k)->key = key_of(s, u, k);
+        }
+    if (st == PDL_OK && s->w->opt->memo)
+        st = design_memo_open(s->w->opt->memo, &s->memo, err);
+    return st;
+}
+
+/* Hands the machines' answers to the designs that have them. */
+static void hand_out(struct sharing *s)
+{
+    struct pdl_answer_stats *stats = &s->w->d->stats;
+
+    for (int i = 0; i < s->w->d->n; i++) {
+        struct pdl_design_point *p = &s->w->d->point[i];
+
+        p->complete = true;
+        for (int k = 0; k < s->w->q->nworkloads; k++) {
+            struct cell *c = cell_of(s, s->first[i], k);
+
+            p->run[k] = c->run;
+            if (!c->done)
+                p->run[k].how = PDL_DESIGN_OPEN;
+            else if (s->first[i] != i)
+                p->run[k].how = PDL_DESIGN_SAME;
+            p->complete = p->complete && c->done && c->run.strategy;
+            s->w->d->stopped = s->w->d->stopped || !c->done;
+            stats->runs++;
+            stats->same += c->done && s->first[i] != i;
+            stats->searched += c->searched && s->first[i] == i;
+            if (c->done && !c->searched && s->first[i] == i)
+                *(c->run.how == PDL_DESIGN_BETWEEN ? &stats->between
+                                                   : &stats->bounded) += 1;
+            if (s->memo && c->searched && c->run.strategy && s->first[i] == i)
+                design_memo_add(s->memo, c->key, c->run.strategy);
+        }
+    }
+    stats->searched -= stats->remembered;
+    stats->priced = atomic_load(&s->priced);
+}
+
+enum pdl_status design_plans(struct design_work *w, struct pdl_err *err)
+{
+    struct sharing s = {.w = w, .st = PDL_OK};
+    enum pdl_status st;
+
+    pthread_mutex_init(&s.lock, NULL);
+    atomic_init(&s.stop, false);
+    atomic_init(&s.ndone, 0);
+    atomic_init(&s.priced, 0);
+    st = prepare(&s, err);
+    if (st == PDL_OK) {
+        waves(&s);
+        st = s.st;
+        if (st != PDL_OK && err)
+            *err = s.err;
+    }
+    if (st == PDL_OK)
+        hand_out(&s);
+    if (st == PDL_OK && s.memo)
+        st = design_memo_save(s.memo, w->opt->memo, err);
+    for (int k = 0; s.job && k < w->q->nworkloads; k++)
+        pdl_job_destroy(s.job[k]);
+    design_memo_close(s.memo);
+    pthread_mutex_destroy(&s.lock);
+    return st;
+}

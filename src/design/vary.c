@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What would change the answer. For the recommended design: a tenth more of
+ * each resource (its plans priced again, pdl_job_explain; of memory its space
+ * searched again) and of each number of the accounts. For all designs: by which
+ * factor a price, or the step of the best one, must be off for another design
+ * to become the best. */
+#include "design_priv.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_CHANGES = 64, MAX_FLIPS = 64, HALVINGS = 40 };
+#define MORE   1.1
+#define WIDEST 8.0 /* a factor beyond this is no answer */
+
+static double goal_with(const struct design_work *w, int i, const double *value,
+                        const double *step)
+{
+    const struct pdl_design_point *p = &w->d->point[i];
+    struct pdl_design_run *runs =
+        malloc((size_t)w->q->nworkloads * sizeof *runs);
+    struct pdl_materials bill = p->bill;
+    struct design_totals t = {0};
+
+    if (runs) {
+        memcpy(runs, p->run, (size_t)w->q->nworkloads * sizeof *runs);
+        design_account(w, i, value, step, runs, &bill, &t);
+        free(runs);
+    }
+    return design_goal_of(w->q, &t);
+}
+
+static int best_with(const struct design_work *w, const double *value,
+                     double first)
+{
+    int best = -1;
+    double least = INFINITY;
+
+    for (int i = 0; i < w->d->nfit; i++) {
+        int at = w->d->order[i];
+        double g = goal_with(w, at, value, NULL) * (i == 0 ? first : 1);
+
+        if (g < least) {
+            least = g;
+            best = at;
+        }
+    }
+    return best;
+}
+
+/* ---- changes ----------------------------------------------------------- */
+
+static void add_change(struct design_work *w, const char *what, double value)
+{
+    struct pdl_designs *d = w->d;
+    const char *copy = pdl_arena_strdup(w->arena, what);
+
+    if (copy && d->nchanges < MAX_CHANGES && isfinite(value))
+        d->change[d->nchanges++] = (struct pdl_design_change){copy, value};
+}
+
+/* Factors on the steps, a row a resource, a column a workload. */
+struct gains {
+    const char *resource[MAX_CHANGES];
+    double *step;
+    int n;
+};
+
+static int row_of(pdl_arena *a, struct gains *g, const char *resource, int n)
+{
+    for (int i = 0; i < g->n; i++)
+        if (strcmp(g->resource[i], resource) == 0)
+            return i;
+    if (g->n == MAX_CHANGES)
+        return -1;
+    g->resource[g->n] = pdl_arena_strdup(a, resource);
+    for (int k = 0; k < n; k++)
+        g->step[g->n * n + k] = 1;
+    return g->resource[g->n] ? g->n++ : -1;
+}
+
+/* More memory is worth what the best plan gains that it admits. */
+static double with_memory(const struct pdl_design_point *p, pdl_job *j,
+                          double step_s)
+{
+    struct pdl_system more = p->sys;
+    struct pdl_search_result r = {.n = 0};
+    double factor = 1;
+
+    more.pe.memory_bytes = (int64_t)((double)more.pe.memory_bytes * MORE);
+    pdl_job_use_system(j, &more);
+    if (pdl_job_set(j, "top", "1", NULL) == PDL_OK &&
+        pdl_job_search(j, &r, NULL) == PDL_OK && r.n > 0 && r.list[0].priced &&
+        r.list[0].x.feasible)
+        factor = fmin(1, r.list[0].x.step_s / step_s);
+    pdl_job_use_system(j, &p->sys);
+    return factor;
+}
+
+static enum pdl_status gains_of(struct design_work *w, int k, struct gains *g,
+                                struct pdl_err *err)
+{
+    const struct pdl_design_point *p = &w->d->point[w->d->order[0]];
+    int n = w->q->nworkloads, row;
+    struct pdl_explanation e = {.ngains = 0};
+    pdl_job *j = NULL;
+    char pes[32];
+    enum pdl_status st = design_job(&w->q->workload[k], &p->sys, &j, err);
+
+    snprintf(pes, sizeof pes, "%lld", (long long)p->text->pes);
+    if (st == PDL_OK)
+        st = pdl_job_set(j, "pes", pes, err);
+    if (st == PDL_OK)
+        st = pdl_job_set(j, "strategy", p->run[k].strategy, err);
+    if (st == PDL_OK)
+        st = pdl_job_explain(j, &e, err);
+    for (int i = 0; st == PDL_OK && i < e.ngains; i++) {
+        if (strcmp(e.gains[i].resource, "memory") == 0)
+            continue;
+        row = row_of(w->arena, g, e.gains[i].resource, n);
+        if (row >= 0)
+            g->step[row * n + k] = e.gains[i].step_s / p->run[k].x.step_s;
+    }
+    row = st == PDL_OK ? row_of(w->arena, g, "memory", n) : -1;
+    if (row >= 0)
+        g->step[row * n + k] = with_memory(p, j, p->run[k].x.step_s);
+    pdl_job_destroy(j);
+    return st;
+}
+
+/* As people say it: "memory_bw" is of the PE, "link:node" of a level. */
+static void say_resource(const char *resource, char *buf, size_t size)
+{
+    static const struct {
+        const char *name, *text;
+    } words[] = {{"flops", "arithmetic +10 %"},
+                 {"memory_bw", "memory bandwidth +10 %"},
+                 {"memory", "memory size +10 %, planned again"}};
+
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (strcmp(words[i].name, resource) == 0) {
+            snprintf(buf, size, "%s", words[i].text);
+            return;
+        }
+    if (strncmp(resource, "link:", 5) == 0)
+        snprintf(buf, size, "bandwidth of the %.40s level +10 %%",
+                 resource + 5);
+    else if (strncmp(resource, "latency:", 8) == 0)
+        snprintf(buf, size, "latency of the %.40s level -9 %%", resource + 8);
+    else
+        snprintf(buf, size, "%.60s +10 %%", resource);
+}
+
+static enum pdl_status change_rates(struct design_work *w, double now,
+                                    struct pdl_err *err)
+{
+    int n = w->q->nworkloads, best = w->d->order[0];
+    struct gains g = {.step = PDL_NEW(w->arena, double, MAX_CHANGES *n)};
+    enum pdl_status st = PDL_OK;
+    char text[96];
+
+    if (!g.step)
+        return pdl_fail(err, PDL_ENOMEM, "design: out of memory");
+    for (int k = 0; k < n && st == PDL_OK; k++)
+        st = gains_of(w, k, &g, err);
+    for (int i = 0; i < g.n && st == PDL_OK; i++) {
+        say_resource(g.resource[i], text, sizeof text);
+        add_change(w, text, goal_with(w, best, w->value, &g.step[i * n]) / now);
+    }
+    return st;
+}
+
+static void change_prices(struct design_work *w, double now)
+{
+    int best = w->d->order[0];
+    char text[96];
+
+    for (int i = 0; i < w->d->prices.n; i++) {
+        double was = w->value[i], g;
+
+        w->value[i] = was * MORE;
+        g = goal_with(w, best, w->value, NULL);
+        w->value[i] = was;
+        snprintf(text, sizeof text, "%.60s +10 %%", w->d->prices.item[i].item);
+        if (g != now)
+            add_change(w, text, g / now);
+    }
+}
+
+static int by_size(const void *a, const void *b)
+{
+    const struct pdl_design_change *x = a, *y = b;
+    double dx = fabs(log(x->value)), dy = fabs(log(y->value));
+
+    return dx != dy ? (dx < dy) - (dx > dy) : strcmp(x->what, y->what);
+}
+
+/* ---- flips ------------------------------------------------------------- */
+
+/* The factor nearest to 1, up or down, from which on another one wins. */
+static double flip_at(struct design_work *w, int item, double limit,
+                      int *winner)
+{
+    int now = w->d->order[0], then;
+    double was = item < 0 ? 1 : w->value[item], near = 0, far = log(limit);
+
+#define WINNER(f)                              \
+    (item < 0 ? best_with(w, w->value, exp(f)) \
+              : (w->value[item] = was * exp(f), best_with(w, w->value, 1)))
+    then = WINNER(far);
+    if (then == now) {
+        if (item >= 0)
+            w->value[item] = was;
+        return 0;
+    }
+    for (int i = 0; i < HALVINGS; i++) {
+        double middle = (near + far) / 2;
+        int wins = WINNER(middle);
+
+        if (wins == now) {
+            near = middle;
+        } else {
+            far = middle;
+            then = wins;
+        }
+    }
+#undef WINNER
+    if (item >= 0)
+        w->value[item] = was;
+    *winner = then;
+    return exp(far);
+}
+
+static void add_flip(struct design_work *w, const char *what, int item)
+{
+    struct pdl_designs *d = w->d;
+    int up = 0, down = 0;
+    double more = flip_at(w, item, WIDEST, &up);
+    double less = flip_at(w, item, 1 / WIDEST, &down);
+    bool first = more > 0 && (less <= 0 || log(more) <= -log(less));
+    const char *copy;
+
+    if (!(more > 0) && !(less > 0))
+        return;
+    copy = pdl_arena_strdup(w->arena, what);
+    if (copy && d->nflips < MAX_FLIPS)
+        d->flip[d->nflips++] = (struct pdl_design_flip){
+            copy, first ? more : less, first ? up : down};
+}
+
+static int by_nearness(const void *a, const void *b)
+{
+    const struct pdl_design_flip *x = a, *y = b;
+    double dx = fabs(log(x->factor)), dy = fabs(log(y->factor));
+
+    return dx != dy ? (dx > dy) - (dx < dy) : strcmp(x->what, y->what);
+}
+
+enum pdl_status design_vary(struct design_work *w, struct pdl_err *err)
+{
+    struct pdl_designs *d = w->d;
+    double now = goal_with(w, d->order[0], w->value, NULL);
+    enum pdl_status st;
+
+    d->change = PDL_NEW(w->arena, struct pdl_design_change, MAX_CHANGES);
+    d->flip = PDL_NEW(w->arena, struct pdl_design_flip, MAX_FLIPS);
+    if (!d->change || !d->flip)
+        return pdl_fail(err, PDL_ENOMEM, "design: out of memory");
+    st = change_rates(w, now, err);
+    if (st != PDL_OK)
+        return st;
+    change_prices(w, now);
+    qsort(d->change, (size_t)d->nchanges, sizeof *d->change, by_size);
+    if (d->nfit < 2)
+        return PDL_OK;
+    add_flip(w, "the projection of the best", -1);
+    for (int i = 0; i < d->prices.n; i++)
+        add_flip(w, d->prices.item[i].item, i);
+    qsort(d->flip, (size_t)d->nflips, sizeof *d->flip, by_nearness);
+    return PDL_OK;
+}
