@@ -24,7 +24,7 @@ extern const struct pdl_cmd cli_plan, cli_project, cli_validate, cli_calibrate;
 extern const struct pdl_cmd cli_plan_show, cli_plan_check, cli_plan_cost;
 extern const struct pdl_cmd cli_data_show, cli_data_stage, cli_data_check;
 extern const struct pdl_cmd cli_scale, cli_train, cli_evaluate, cli_diff_run;
-extern const struct pdl_cmd cli_compare;
+extern const struct pdl_cmd cli_compare, cli_design;
 extern const struct pdl_cmd cli_fit_in;
 extern const struct pdl_cmd cli_place;
 extern const struct pdl_cmd cli_model_show, cli_model_list, cli_model_convert;

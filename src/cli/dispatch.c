@@ -19,6 +19,7 @@ const struct pdl_cmd *const cli_commands[] = {
     &cli_fit_in,
     &cli_place,
     &cli_compare,
+    &cli_design,
     &cli_train,
     &cli_evaluate,
     &cli_federate,

@@ -10,7 +10,7 @@
 static const struct report_page_kind *const kinds[] = {
     &report_page_plan,     &report_page_compare, &report_page_simulate,
     &report_page_project,  &report_page_scale,   &report_page_validate,
-    &report_page_federate,
+    &report_page_federate, &report_page_design,
 };
 enum { NKINDS = sizeof kinds / sizeof kinds[0] };
 

@@ -327,7 +327,7 @@ struct report_page_kind {
 };
 extern const struct report_page_kind report_page_plan, report_page_compare,
     report_page_simulate, report_page_project, report_page_scale,
-    report_page_validate, report_page_federate;
+    report_page_validate, report_page_federate, report_page_design;
 
 /* ---- pictures.c: sections about one plan ------------------------------- */
 

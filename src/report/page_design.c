@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The page of `paradl design`, to bring to a meeting: which design and how
+ * sure, the front, all designs with their plans, where the money goes, what
+ * would change the answer, and where every price comes from. */
+#include "report_priv.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MOST_POINTS = 400, MOST_BARS = 16, MOST_EFFECTS = 16, MOST_ROWS = 200 };
+
+struct look {
+    struct report_page *p;
+    const struct pdl_doc *designs, *best;
+    const char *currency, *goal;
+    bool rent;
+};
+
+static const char *amount(double v, char *buf, size_t size)
+{
+    return pdl_unit_format(v, PDL_UNIT_NONE, buf, size);
+}
+
+static const char *days(double s, char *buf, size_t size)
+{
+    if (s >= 2 * 86400)
+        snprintf(buf, size, "%.3g d", s / 86400);
+    else
+        pdl_unit_format(s, PDL_UNIT_SECONDS, buf, size);
+    return buf;
+}
+
+/* ---- the answer -------------------------------------------------------- */
+
+static void answer(struct look *l)
+{
+    struct report_page *p = l->p;
+    char a[32], b[32], c[32], e[32];
+    double near = report_get_num(&p->rd, l->best, "near_best");
+
+    report_section(p->out, "answer", "Which machine?");
+    report_para(
+        p->out, "%s: %s for the mix, %s %s, %s MWh, %s t of CO2.",
+        report_get_str(&p->rd, l->best, "name"),
+        days(report_get_num(&p->rd, l->best, "time_s"), a, sizeof a),
+        amount(report_get_num(&p->rd, l->best, "cost"), b, sizeof b),
+        l->currency,
+        amount(report_get_num(&p->rd, l->best, "energy_kwh") / 1e3, c,
+               sizeof c),
+        amount(report_get_num(&p->rd, l->best, "co2_kg") / 1e3, e, sizeof e));
+    if (report_get_bool(&p->rd, p->doc, "tie"))
+        report_para(p->out,
+                    "A tie: when prices and projections are drawn anew from "
+                    "their intervals, it is within 5 %% of the best in %.0f "
+                    "%% of draws only. The table says who wins how often.",
+                    100 * near);
+    else
+        report_para(p->out,
+                    "When prices and projections are drawn anew from their "
+                    "intervals, it is within 5 %% of the best in %.0f %% of "
+                    "draws.",
+                    100 * near);
+    if (report_get_bool(&p->rd, p->doc, "stopped"))
+        report_para(p->out, "The sweep was stopped: designs are missing.");
+    report_section_end(p->out);
+}
+
+/* ---- the front --------------------------------------------------------- */
+
+static void front(struct look *l)
+{
+    struct report_page *p = l->p;
+    struct report_point *points =
+        PDL_NEW(p->arena, struct report_point, MOST_POINTS);
+    char *title =
+        pdl_arena_printf(p->arena, "cost of the mix, %s", l->currency);
+    struct report_scatter c = {
+        .id = "front-chart",
+        .label = "time of the mix against its cost, a point a design",
+        .x = {.title = "time of the mix",
+              .unit = PDL_UNIT_SECONDS,
+              .log = true,
+              .tight = true},
+        .y = {.title = title, .log = true, .tens = true, .tight = true},
+        .points = points};
+
+    for (const struct pdl_doc *d = points ? l->designs->child : NULL;
+         d && c.n < MOST_POINTS; d = d->next) {
+        bool fits = report_get_bool(&p->rd, d, "feasible");
+        bool ring = report_get_bool(&p->rd, d, "front");
+
+        if (!pdl_doc_get(d, "time_s"))
+            continue;
+        points[c.n++] =
+            (struct report_point){.name = report_get_str(&p->rd, d, "name"),
+                                  .x = report_get_num(&p->rd, d, "time_s"),
+                                  .y = report_get_num(&p->rd, d, "cost"),
+                                  .ring = ring,
+                                  .grey = !fits || !ring};
+    }
+    if (c.n == 0 || p->rd.st != PDL_OK)
+        return;
+    report_section(p->out, "front", "What can be had?");
+    report_para(p->out, "Rings: no other design is better in time, cost and "
+                        "energy together. Grey: one is, or a constraint is "
+                        "broken.");
+    report_scatter(p->out, &c);
+    report_section_end(p->out);
+}
+
+/* ---- all designs ------------------------------------------------------- */
+
+static void design_row(struct look *l, const struct pdl_doc *d,
+                       struct report_table *t)
+{
+    struct report_page *p = l->p;
+    const struct pdl_doc *bill = report_get_map(&p->rd, d, "bill");
+    const char *excluded = report_opt_str(d, "excluded");
+    char a[32];
+
+    report_cell(t, "%s%s", report_get_str(&p->rd, d, "name"),
+                report_get_bool(&p->rd, d, "front") ? " *" : "");
+    if (!pdl_doc_get(d, "time_s")) {
+        for (int i = 0; i < 5; i++)
+            report_cell(t, "%s", "");
+        report_cell(t, "%s", "no plan for every workload");
+        return;
+    }
+    report_cell(t, "%s",
+                days(report_get_num(&p->rd, d, "time_s"), a, sizeof a));
+    report_cell(t, "%s",
+                amount(report_get_num(&p->rd, d, "cost"), a, sizeof a));
+    report_cell(
+        t, "%s",
+        amount(report_get_num(&p->rd, d, "energy_kwh") / 1e3, a, sizeof a));
+    report_cell_unit(t, bill ? report_get_num(&p->rd, bill, "facility_w") : 0,
+                     PDL_UNIT_WATT);
+    report_cell(t, "%.0f %%", 100 * report_get_num(&p->rd, d, "wins"));
+    report_cell(t, "%s", excluded ? excluded : "");
+}
+
+static void table(struct look *l)
+{
+    static const struct report_column columns[] = {
+        {"design", false}, {"time", true}, {"cost", true}, {"MWh", true},
+        {"power", true},   {"wins", true}, {"", false}};
+    struct report_table t;
+    int n = 0;
+
+    report_section(l->p->out, "designs", "All designs");
+    report_table_begin(&t, l->p->out, columns, 7);
+    for (const struct pdl_doc *d = l->designs->child; d && n < MOST_ROWS;
+         d = d->next, n++)
+        design_row(l, d, &t);
+    report_table_end(&t);
+    report_section_end(l->p->out);
+}
+
+static void plans(struct look *l)
+{
+    static const struct report_column columns[] = {
+        {"workload", false}, {"plan", false}, {"step", true}, {"run", true},
+        {"progress", true},  {"cost", true},  {"MWh", true}};
+    struct report_page *p = l->p;
+    const struct pdl_doc *runs = report_get_list(&p->rd, l->best, "runs");
+    struct report_table t;
+    char a[32];
+
+    report_section(p->out, "plans", "What runs on it?");
+    report_table_begin(&t, p->out, columns, 7);
+    for (const struct pdl_doc *r = runs ? runs->child : NULL; r; r = r->next) {
+        report_cell(&t, "%s", report_get_str(&p->rd, r, "workload"));
+        report_cell(&t, "%s", report_get_str(&p->rd, r, "strategy"));
+        report_cell_unit(&t, report_get_num(&p->rd, r, "step_s"),
+                         PDL_UNIT_SECONDS);
+        report_cell(&t, "%s",
+                    days(report_get_num(&p->rd, r, "train_s"), a, sizeof a));
+        report_cell(&t, "%.1f %%", 100 * report_get_num(&p->rd, r, "goodput"));
+        report_cell(&t, "%s",
+                    amount(report_get_num(&p->rd, r, "cost"), a, sizeof a));
+        report_cell(
+            &t, "%s",
+            amount(report_get_num(&p->rd, r, "energy_kwh") / 1e3, a, sizeof a));
+    }
+    report_table_end(&t);
+    report_section_end(p->out);
+}
+
+/* ---- money --------------------------------------------------------------- */
+
+static void money(struct look *l)
+{
+    static const char *const names[] = {"nodes", "switches",
+                                        "cables and optics", "racks"};
+    static const char *const keys[] = {"nodes_cost", "switch_cost",
+                                       "cable_cost", "rack_cost"};
+    struct report_page *p = l->p;
+    struct report_bar bars[MOST_BARS] = {{.label = NULL}};
+    int n = 0;
+
+    for (const struct pdl_doc *d = l->designs->child; d && n < MOST_BARS;
+         d = d->next) {
+        const struct pdl_doc *bill = report_get_map(&p->rd, d, "bill");
+
+        if (!bill || !report_get_bool(&p->rd, d, "feasible"))
+            continue;
+        bars[n].label = report_get_str(&p->rd, d, "name");
+        for (int k = 0; k < 4; k++)
+            bars[n].parts[k] = report_get_num(&p->rd, bill, keys[k]);
+        n++;
+    }
+    if (l->rent || n == 0 || p->rd.st != PDL_OK)
+        return;
+    report_section(p->out, "money", "Where does the money go?");
+    report_bars(p->out, &(struct report_bars){
+                            .id = "money-chart",
+                            .label = "capital of the best designs, stacked",
+                            .title = "capital",
+                            .unit = PDL_UNIT_NONE,
+                            .parts = names,
+                            .nparts = 4,
+                            .bars = bars,
+                            .nbars = n,
+                        });
+    report_section_end(p->out);
+}
+
+static void materials(struct look *l)
+{
+    static const struct {
+        const char *key, *name;
+        enum pdl_unit unit;
+    } rows[] = {{"nodes", "nodes", PDL_UNIT_NONE},
+                {"spare_nodes", "spare nodes", PDL_UNIT_NONE},
+                {"racks", "racks", PDL_UNIT_NONE},
+                {"planes", "planes of the network", PDL_UNIT_NONE},
+                {"switches", "switches", PDL_UNIT_NONE},
+                {"ports", "switch ports", PDL_UNIT_NONE},
+                {"near_cables", "cables of up to 3 m", PDL_UNIT_NONE},
+                {"far_cables", "longer cables", PDL_UNIT_NONE},
+                {"far_m", "their length", PDL_UNIT_METRE},
+                {"optics", "transceivers", PDL_UNIT_NONE},
+                {"nodes_w", "power of the nodes, at most", PDL_UNIT_WATT},
+                {"network_w", "power of the network", PDL_UNIT_WATT},
+                {"facility_w", "with cooling", PDL_UNIT_WATT},
+                {"capital", "capital", PDL_UNIT_NONE}};
+    static const struct report_column columns[] = {{"", false}, {"", true}};
+    struct report_page *p = l->p;
+    const struct pdl_doc *bill = report_get_map(&p->rd, l->best, "bill");
+    struct report_table t;
+
+    if (!bill)
+        return;
+    report_section(p->out, "bill", "Bill of materials");
+    report_table_begin(&t, p->out, columns, 2);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        report_cell(&t, "%s", rows[i].name);
+        report_cell_unit(&t, report_get_num(&p->rd, bill, rows[i].key),
+                         rows[i].unit);
+    }
+    report_table_end(&t);
+    report_section_end(p->out);
+}
+
+/* ---- what would change it ------------------------------------------------ */
+
+/* What saves: a price that falls saves what it costs more when it rises. */
+static void changes(struct look *l)
+{
+    struct report_page *p = l->p;
+    const struct pdl_doc *list = report_get_list(&p->rd, p->doc, "changes");
+    struct report_effect effects[MOST_EFFECTS];
+    int n = 0;
+
+    for (const struct pdl_doc *d = list ? list->child : NULL;
+         d && n < MOST_EFFECTS; d = d->next) {
+        const char *what = report_get_str(&p->rd, d, "what");
+        double ratio = report_get_num(&p->rd, d, "ratio");
+        const char *plus = strstr(what, " +10 %");
+
+        if (ratio == 1)
+            continue;
+        effects[n++] = (struct report_effect){
+            ratio < 1 || !plus ? what
+                               : pdl_arena_printf(p->arena, "%.*s -10 %%",
+                                                  (int)(plus - what), what),
+            ratio < 1 ? ratio : 2 - ratio};
+    }
+    if (n == 0 || p->rd.st != PDL_OK)
+        return;
+    report_section(p->out, "changes", "What is worth how much?");
+    report_tornado(p->out, &(struct report_tornado){
+                               .id = "changes-chart",
+                               .label = "the goal after a change of 10 %",
+                               .title = l->goal,
+                               .unit = PDL_UNIT_NONE,
+                               .today = 1,
+                               .effects = effects,
+                               .n = n});
+    report_section_end(p->out);
+}
+
+static void flips(struct look *l)
+{
+    static const struct report_column columns[] = {
+        {"if this is off", false}, {"by a factor of", true}, {"then", false}};
+    struct report_page *p = l->p;
+    const struct pdl_doc *list = report_get_list(&p->rd, p->doc, "flips");
+    struct report_table t;
+
+    if (!list || !list->child)
+        return;
+    report_section(p->out, "flips", "What would change the answer?");
+    report_table_begin(&t, p->out, columns, 3);
+    for (const struct pdl_doc *d = list->child; d; d = d->next) {
+        report_cell(&t, "%s", report_get_str(&p->rd, d, "what"));
+        report_cell(&t, "%.3g", report_get_num(&p->rd, d, "factor"));
+        report_cell(&t, "%s", report_get_str(&p->rd, d, "winner"));
+    }
+    report_table_end(&t);
+    report_section_end(p->out);
+}
+
+static void sources(struct look *l, const struct pdl_doc *prices)
+{
+    static const struct report_column columns[] = {
+        {"item", false}, {"value", true}, {"from", true},   {"to", true},
+        {"kind", false}, {"date", false}, {"source", false}};
+    struct report_page *p = l->p;
+    const struct pdl_doc *items = report_get_list(&p->rd, prices, "items");
+    struct report_table t;
+
+    report_section(p->out, "prices", "Prices and other figures");
+    report_table_begin(&t, p->out, columns, 7);
+    for (const struct pdl_doc *d = items ? items->child : NULL; d;
+         d = d->next) {
+        report_cell(&t, "%s", report_get_str(&p->rd, d, "item"));
+        report_cell(&t, "%g", report_get_num(&p->rd, d, "value"));
+        report_cell(&t, "%g", report_get_num(&p->rd, d, "low"));
+        report_cell(&t, "%g", report_get_num(&p->rd, d, "high"));
+        report_cell(&t, "%s", report_get_str(&p->rd, d, "kind"));
+        report_cell(&t, "%s", report_get_str(&p->rd, d, "date"));
+        report_cell(&t, "%s", report_get_str(&p->rd, d, "source"));
+    }
+    report_table_end(&t);
+    report_section_end(p->out);
+}
+
+static void write_page(struct report_page *p)
+{
+    static const char *const assumptions[] = {
+        "Every plan is the best of the search of its design, or within the "
+        "stated gap of a bound.",
+        "Time includes interruptions, checkpoints and restarts; energy "
+        "includes cooling.",
+        "Levels of networks that nobody measured follow from their shape "
+        "(doc/design.md).",
+        NULL};
+    struct look l = {.p = p};
+    const struct pdl_doc *prices = report_get_map(&p->rd, p->doc, "prices");
+    const char *name = report_get_str(&p->rd, p->doc, "name");
+
+    l.designs = report_get_list(&p->rd, p->doc, "designs");
+    l.goal = report_get_str(&p->rd, p->doc, "goal");
+    l.rent = strcmp(report_get_str(&p->rd, p->doc, "money"), "rent") == 0;
+    l.currency = prices ? report_get_str(&p->rd, prices, "currency") : "";
+    l.best = l.designs ? l.designs->child : NULL;
+    report_head(p->out, name);
+    if (prices && l.best && pdl_doc_get(l.best, "near_best")) {
+        answer(&l);
+        front(&l);
+        plans(&l);
+        table(&l);
+        money(&l);
+        materials(&l);
+        changes(&l);
+        flips(&l);
+        sources(&l, prices);
+    }
+    p->assumptions = assumptions;
+}
+
+const struct report_page_kind report_page_design = {"design", write_page};
