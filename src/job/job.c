@@ -173,6 +173,7 @@ enum pdl_status pdl_job_set(pdl_job *j, const char *name, const char *value,
 void pdl_job_use_system(pdl_job *j, const struct pdl_system *sys)
 {
     j->given = sys;
+    job_unsettle(j);
     if (j->state >= JOB_LOADED && sys) { /* the model stays */
         j->base = *sys;
         j->has_system = true;
