@@ -118,9 +118,8 @@ static bool price(struct sharing *s, pdl_job *j, const char *strategy,
 {
     atomic_fetch_add(&s->priced, 1);
     if (pdl_job_set(j, "strategy", strategy, NULL) != PDL_OK ||
-        pdl_job_price(j, NULL) != PDL_OK)
+        pdl_job_project(j, out, NULL) != PDL_OK)
         return false;
-    *out = *pdl_job_projection(j);
     return out->feasible;
 }
 
