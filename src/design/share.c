@@ -478,16 +478,6 @@ static void waves(struct sharing *s)
 
 /* ---- beginning and end ------------------------------------------------- */
 
-static int most_zero(const struct pdl_framework *f)
-{
-    const struct pdl_abilities *r = pdl_framework_runs(f);
-    int most = 3;
-
-    while (r->known && most > 1 && !r->zero[most])
-        most--;
-    return most;
-}
-
 static const char *framework_of(const struct pdl_workload *w,
                                 const struct pdl_model *m)
 {
@@ -502,7 +492,7 @@ enum pdl_status design_job(const struct pdl_workload *w,
 {
     pdl_job *j = *out = pdl_job_create();
     const char *name, *none;
-    char batch[32], zero[16];
+    char batch[32];
     const struct {
         const char *key, *value;
     } set[] = {{"model", w->model},
@@ -529,12 +519,7 @@ enum pdl_status design_job(const struct pdl_workload *w,
     st = pdl_job_set(j, "framework", none, err);
     if (st == PDL_OK && none && strcmp(name, "own") != 0)
         st = pdl_job_set(j, "headroom", "10%", err);
-    if (st == PDL_OK)
-        st = pdl_job_open(j, err);
-    if (st != PDL_OK || !none)
-        return st;
-    snprintf(zero, sizeof zero, "%d", most_zero(pdl_job_options(j)->framework));
-    return pdl_job_set(j, "most-zero", zero, err);
+    return st == PDL_OK ? pdl_job_open(j, err) : st;
 }
 
 /* Bytes of a value that is kept for a weight, at full precision. */
