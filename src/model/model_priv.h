@@ -136,7 +136,8 @@ extern const struct model_family model_zoo_lenet, model_zoo_alexnet,
     model_zoo_mobilenet, model_zoo_efficientnet, model_zoo_unet,
     model_zoo_unet3d, model_zoo_cosmoflow, model_zoo_deepcam,
     model_zoo_mobilenet3, model_zoo_googlenet, model_zoo_squeezenet,
-    model_zoo_regnet, model_zoo_resnet_cifar, model_zoo_resnet9;
+    model_zoo_regnet, model_zoo_resnet_cifar, model_zoo_resnet9,
+    model_zoo_preact;
 extern const struct model_family model_zoo_gpt, model_zoo_llama, model_zoo_moe,
     model_zoo_deepseek, model_zoo_deepseek4, model_zoo_nemotron, model_zoo_bert,
     model_zoo_vit, model_zoo_t5;

@@ -21,6 +21,7 @@ static const struct model_family *const families[] = {
     &model_zoo_moe,       &model_zoo_deepseek,     &model_zoo_deepseek4,
     &model_zoo_nemotron,  &model_zoo_bert,         &model_zoo_vit,
     &model_zoo_t5,        &model_zoo_resnet_cifar, &model_zoo_resnet9,
+    &model_zoo_preact,
 };
 enum { NFAMILIES = sizeof families / sizeof families[0] };
 
