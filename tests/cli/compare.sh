@@ -16,3 +16,7 @@ $paradl project lenet5 --system abci-v100 --strategy data=2 --batch 8 --json >p.
 $paradl compare p.json p.json
 $paradl compare p.json dgx-a100; echo "rc $?"
 $paradl compare a.plan dgx-a100; echo "rc $?"
+# two machines for the same job
+$paradl compare dgx-a100 dgx-h100 --model resnet50 --pes 8 --batch 256
+$paradl compare dgx-a100 dgx-h100 --model resnet50; echo "rc $?"
+$paradl compare dgx-a100 nothing --model resnet50 --pes 8 --batch 256; echo "rc $?"

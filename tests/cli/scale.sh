@@ -17,3 +17,11 @@ $s --strategy data=p --pes 1..x; echo "rc $?"
 $s --strategy data=p,filter=3 --pes 1..8; echo "rc $?"
 $s --strategy data=p --pes 1..8 --weak --strong; echo "rc $?"
 $s --strategy data=p; echo "rc $?"
+# the best plan of each size
+$paradl scale gpt3-125m --system dgx-h100 --replan --pes 4..16 --batch 64
+$paradl scale lenet5 --system dgx-h100 --replan --pes 1..4 --weak --batch 8 --json | python3 -c '
+import json, sys
+for p in json.load(sys.stdin)["points"]:
+    print(p["pes"], p["strategy"], p["batch"], p["feasible"])'
+$paradl scale gpt3-175b --system dgx-h100 --replan --pes 2..3 --batch 8; echo "rc $?"
+$s --replan --strategy data=p --pes 1..8; echo "rc $?"

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * paradl compare: two results, systems or plan files side by side, number by
- * number. Everything is compared as its JSON, so whatever a command prints
+ * number; with a model, the best plans of it on two systems. Everything is compared as its JSON, so whatever a command prints
  * can be compared; rows of a list meet by what names them. */
 #include "cli/output/projection.h"
+#include "cli/questions/best.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -13,12 +14,23 @@ enum { MAX_INPUT = 64 << 20, MAX_ROWS = 20000, MAX_PATH_TEXT = 512 };
 
 struct options {
     bool all;
+    const char *model, *precision, *framework;
+    int64_t pes, batch;
 };
 
+#define AT(field) offsetof(struct options, field)
+// clang-format off
 static const struct pdl_opt opts[] = {
-    {"all", 0, PDL_OPT_FLAG, offsetof(struct options, all), NULL, NULL,
-     "also what is equal"},
+    {"all", 0, PDL_OPT_FLAG, AT(all), NULL, NULL, "also what is equal"},
+    {"model", 0, PDL_OPT_TEXT, AT(model), "MODEL", NULL,
+     "of two systems: its best plan on each"},
+    {"pes", 0, PDL_OPT_COUNT, AT(pes), "N", NULL, "on so many PEs"},
+    {"batch", 0, PDL_OPT_COUNT, AT(batch), "B", NULL, "with so many samples a step"},
+    {"precision", 0, PDL_OPT_TEXT, AT(precision), "NAME", NULL, "of the arithmetic"},
+    {"framework", 0, PDL_OPT_TEXT, AT(framework), "NAME", NULL, "that runs it"},
 };
+// clang-format on
+#undef AT
 
 struct row {
     const char *key, *a, *b; /* NULL: not there */
@@ -29,6 +41,7 @@ struct compared {
     const struct options *o;
     struct row *rows;
     int n, equal, different;
+    const char *plan[3]; /* of two systems, with a model; NULL-ended */
 };
 
 /* ---- what is compared -------------------------------------------------- */
@@ -118,12 +131,49 @@ static enum pdl_status by_json(pdl_arena *a, const char *what,
     return st;
 }
 
+/* The best plan of the model on the system, as project would print it. */
+static enum pdl_status by_plan(pdl_arena *a, const char *system,
+                               const struct options *o,
+                               const struct pdl_doc **out, struct pdl_err *err)
+{
+    struct cli_question q = {.model = o->model,
+                             .system = system,
+                             .pes = o->pes,
+                             .batch = o->batch,
+                             .precision = o->precision,
+                             .framework = o->framework};
+    struct cli_job j = {.job = NULL};
+    const char *strategy = NULL, *text = NULL;
+    enum pdl_status st = cli_best(a, &q, &j, &strategy, err);
+    struct pdl_buf b;
+    struct pdl_json w;
+
+    pdl_buf_init(&b);
+    if (st == PDL_OK) {
+        pdl_json_init(&w, &b.sink);
+        pdl_json_object(&w);
+        pdl_json_kstr(&w, "plan", strategy);
+        cli_job_json(&w, &j);
+        pdl_json_end(&w);
+        text = pdl_arena_strndup(a, b.text, b.len);
+        st = text ? pdl_doc_json(a, (struct pdl_bytes){text, b.len}, system,
+                                 out, err)
+                  : pdl_fail(err, PDL_ENOMEM, "out of memory");
+    }
+    pdl_buf_free(&b);
+    cli_job_close(&j);
+    return st;
+}
+
 static enum pdl_status open_one(pdl_arena *a, const char *what,
+                                const struct options *o,
                                 const struct pdl_doc **out, struct pdl_err *err)
 {
     struct pdl_bytes in;
     enum pdl_status st;
 
+    if (o->model)
+        return by_plan(a, what, o, out, err);
     if (!ends_with(what, ".json"))
         return by_json(a, what, out, err);
     st = pdl_file_read(a, what, MAX_INPUT, &in, err);
@@ -348,6 +398,8 @@ static enum pdl_status print_text(const struct compared *c,
     double x;
 
     pdl_printf(cli_out(), "A: %s\nB: %s\n", args->pos[0], args->pos[1]);
+    for (int i = 0; c->plan[i]; i++)
+        cli_say(4, "plan %c: %s", "AB"[i], c -> plan[i]);
     pdl_table_init(&t, c->arena, columns, 4);
     t.whole = 1;
     for (int i = 0; i < c->n; i++) {
@@ -398,15 +450,26 @@ static int compare(const struct pdl_args *args)
     struct pdl_err err = {"", ""};
     enum pdl_status st = PDL_OK;
 
+    if (c.o->model ? c.o->pes < 1 || c.o->batch < 1
+                   : c.o->pes > 0 || c.o->batch > 0) {
+        pdl_fail(&err, PDL_EINVAL,
+                 "--model, --pes and --batch belong together");
+        pdl_arena_destroy(a);
+        return cli_usage(&err);
+    }
     c.rows = a ? PDL_NEW(a, struct row, MAX_ROWS) : NULL;
     if (!c.rows)
         st = pdl_fail(&err, PDL_ENOMEM, "out of memory");
     if (st == PDL_OK)
-        st = open_one(a, args->pos[0], &one, &err);
+        st = open_one(a, args->pos[0], c.o, &one, &err);
     if (st == PDL_OK)
-        st = open_one(a, args->pos[1], &two, &err);
+        st = open_one(a, args->pos[1], c.o, &two, &err);
     if (st == PDL_OK)
         st = alike(one, two, args, &err);
+    if (st == PDL_OK && c.o->model) {
+        c.plan[0] = pdl_doc_get(one, "plan")->text;
+        c.plan[1] = pdl_doc_get(two, "plan")->text;
+    }
     if (st == PDL_OK) {
         walk(&c, "", one, two);
         only_second(&c, one, two);
@@ -427,7 +490,9 @@ const struct pdl_cmd cli_compare = {
     .summary = "two results, systems or plans, number by number",
     .text = "A and B are results saved with --json (FILE.json), systems "
             "(names or FILE.yaml) or plan files (FILE.plan). Prints what "
-            "differs, with the ratio; rows of lists meet by their name.",
+            "differs, with the ratio; rows of lists meet by their name. With "
+            "--model, --pes and --batch A and B are systems, and the best plan "
+            "of the model on each is compared.",
     .example = "paradl compare dgx-a100 dgx-h100",
     .opts = opts,
     .nopts = sizeof opts / sizeof opts[0],

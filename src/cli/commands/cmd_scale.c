@@ -3,8 +3,10 @@
  * paradl scale: one strategy on more and more PEs. The template has one axis
  * written "=p"; every power of two in the range that the other axes divide is
  * a point. Strong scaling keeps the batch, weak scaling keeps the samples of a
- * data rank (the papers' way). */
+ * data rank (the papers' way). With --replan every size has its own best plan,
+ * 3, 6, 12, ... PEs too: where few divisors leave only worse plans, a cliff. */
 #include "cli/output/projection.h"
+#include "cli/questions/best.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +15,7 @@
 struct options {
     struct cli_question q;
     const char *pes, *report;
-    bool weak, strong;
+    bool weak, strong, replan;
 };
 
 #define AT(field) offsetof(struct options, field)
@@ -22,10 +24,13 @@ static const struct pdl_opt opts[] = {
     CLI_SYSTEM_OPT,
     {"strategy", 0, PDL_OPT_TEXT, AT(q.strategy), "TEMPLATE", NULL,
      "a strategy with one axis '=p', e.g. data=p,filter=4"},
+    {"replan", 0, PDL_OPT_FLAG, AT(replan), NULL, NULL,
+     "instead of one strategy: the best plan of each size"},
     {"pes", 0, PDL_OPT_TEXT, AT(pes), "A..B", NULL,
      "PEs of the first and the last point; powers of two between"},
     {"batch", 0, PDL_OPT_COUNT, AT(q.batch), "B", NULL,
-     "samples of a step (weak scaling: of one data rank)"},
+     "samples of a step (weak scaling: of one data rank, of one PE with "
+     "--replan)"},
     {"weak", 0, PDL_OPT_FLAG, AT(weak), NULL, NULL,
      "the batch grows with the data axis"},
     {"strong", 0, PDL_OPT_FLAG, AT(strong), NULL, NULL,
@@ -37,7 +42,7 @@ static const struct pdl_opt opts[] = {
 // clang-format on
 #undef AT
 
-enum { MAX_POINTS = 32 };
+enum { MAX_POINTS = 48 };
 
 struct point {
     int64_t pes, batch;
@@ -208,6 +213,74 @@ static enum pdl_status run(struct scale *s, struct pdl_err *err)
     return st;
 }
 
+/* ---- the best plan of each size ----------------------------------------- */
+
+/* 1, 2, 3, 4, 6, 8, 12, ... */
+static int64_t next_size(int64_t n)
+{
+    bool power = (n & (n - 1)) == 0;
+
+    return n < 2 ? n + 1 : power ? n / 2 * 3 : n / 3 * 4;
+}
+
+static enum pdl_status replan_one(struct scale *s, struct point *p,
+                                  struct pdl_err *err)
+{
+    struct cli_question q = s->o->q;
+    struct cli_job j = {.job = NULL};
+    struct cli_job *main = s->j;
+    struct pdl_err why = {"", ""};
+    enum pdl_status st;
+
+    q.pes = p->pes;
+    q.batch = p->batch;
+    q.strategy = NULL;
+    st = cli_best(s->arena, &q, &j, &p->strategy, &why);
+    if (st == PDL_OK) {
+        p->x = j.x;
+        s->fit++;
+    } else {
+        p->excluded = pdl_arena_strdup(s->arena, why.msg);
+        p->strategy = "";
+    }
+    s->j = &j; /* what is written is of this plan */
+    json_point(s, p);
+    s->j = main;
+    cli_job_close(&j);
+    if (st == PDL_ENOMEM || st == PDL_EINTR)
+        *err = why;
+    return st == PDL_ENOMEM || st == PDL_EINTR ? st : PDL_OK;
+}
+
+static enum pdl_status replan(struct scale *s, struct pdl_err *err)
+{
+    int64_t from, to;
+    enum pdl_status st = read_range(s->o->pes, &from, &to, err);
+
+    for (int64_t n = 1; st == PDL_OK && n <= to && s->n < MAX_POINTS;
+         n = next_size(n)) {
+        struct point *p = &s->point[s->n];
+
+        if (n < from)
+            continue;
+        *p = (struct point){.pes = n, .p = n, .batch = s->o->q.batch};
+        if (s->o->weak && !pdl_mul64(s->o->q.batch, n, &p->batch))
+            st = pdl_fail(err, PDL_EINVAL, "the batch is too large");
+        if (st == PDL_OK)
+            st = replan_one(s, p, err);
+        s->n++;
+    }
+    if (st == PDL_OK && s->n == 0)
+        st = pdl_fail(err, PDL_EINVAL, "no size in %s is 1, 2, 3, 4, 6, 8, ...",
+                      s->o->pes);
+    return st;
+}
+
+static enum pdl_status run_any(struct scale *s, struct pdl_err *err)
+{
+    return s->o->replan ? replan(s, err) : run(s, err);
+}
+
 /* ---- output ------------------------------------------------------------ */
 
 static const char *unit(pdl_arena *a, double v, enum pdl_unit u)
@@ -227,6 +300,16 @@ static double efficiency(const struct scale *s, const struct point *p)
             return p->x.samples_per_s / (double)p->pes /
                    (s->point[i].x.samples_per_s / (double)s->point[i].pes);
     return 0;
+}
+
+/* More PEs do more with each of them than these: these divide badly. */
+static bool is_cliff(const struct scale *s, const struct point *p)
+{
+    for (const struct point *x = p + 1; x < s->point + s->n; x++)
+        if (!p->excluded && !x->excluded &&
+            efficiency(s, p) < 0.95 * efficiency(s, x))
+            return true;
+    return false;
 }
 
 static void print_row(const struct scale *s, const struct point *p,
@@ -253,7 +336,28 @@ static void print_row(const struct scale *s, const struct point *p,
                    unit(s->arena, (double)x->peak_bytes, PDL_UNIT_BYTES),
                    x->feasible ? "" : " x");
     pdl_table_cell(t, "%.0f", x->samples_per_s);
-    pdl_table_cell(t, "%.0f %%", 100 * efficiency(s, p));
+    pdl_table_cell(t, "%.0f %%%s", 100 * efficiency(s, p),
+                   s->o->replan && is_cliff(s, p) ? " !" : "");
+}
+
+/* The plans of the sizes, each once. */
+static void print_plans(const struct scale *s)
+{
+    const char *last = "";
+    bool cliff = false;
+
+    for (int i = 0; i < s->n; i++) {
+        const struct point *p = &s->point[i];
+
+        cliff = cliff || is_cliff(s, p);
+        if (p->excluded)
+            continue;
+        if (strcmp(last, p->strategy) != 0)
+            cli_say(4, "%lld PEs: %s", (long long)p->pes, p->strategy);
+        last = p->strategy;
+    }
+    if (cliff)
+        pdl_puts(cli_out(), "!: a larger size does 5 % more with each PE\n");
 }
 
 static void print_text(const struct scale *s)
@@ -267,7 +371,8 @@ static void print_text(const struct scale *s)
     bool misfit = false;
 
     cli_say(2, "%s on %s, %s scaling of %s", s->j->model->name, s->j->sys.name,
-            s->o->weak ? "weak" : "strong", s->o->q.strategy);
+            s->o->weak ? "weak" : "strong",
+            s->o->replan ? "the best plan of each size" : s->o->q.strategy);
     pdl_table_init(&t, s->arena, columns, 9);
     for (int i = 0; i < s->n; i++) {
         print_row(s, &s->point[i], &t);
@@ -276,6 +381,8 @@ static void print_text(const struct scale *s)
     pdl_table_print(&t, cli_width(), cli_out());
     if (misfit)
         pdl_puts(cli_out(), "x: more memory than a PE has\n");
+    if (s->o->replan)
+        print_plans(s);
     for (int i = 0; i < s->n; i++)
         if (s->point[i].excluded)
             cli_say(2, "note: %lld PEs: %s", (long long)s->point[i].pes,
@@ -292,12 +399,13 @@ static enum pdl_status run_json(struct scale *s, struct pdl_buf *b,
     pdl_json_init(&w, &b->sink);
     pdl_json_schema(&w, "scale");
     cli_question_json(&w, &cli_scale, s->args, s->j);
-    pdl_json_kstr(&w, "strategy", s->o->q.strategy);
+    pdl_json_kstr(&w, "strategy",
+                  s->o->replan ? "the best of each size" : s->o->q.strategy);
     pdl_json_kstr(&w, "scaling", s->o->weak ? "weak" : "strong");
     pdl_json_key(&w, "points");
     pdl_json_array(&w);
     s->json = &w;
-    st = run(s, err);
+    st = run_any(s, err);
     s->json = NULL;
     pdl_json_end(&w);
     pdl_json_end(&w);
@@ -321,9 +429,11 @@ static int scale(const struct pdl_args *args)
     pdl_arena *a;
     int rc;
 
-    if (!o.q.system || !o.q.strategy || !o.pes || o.q.batch < 1)
-        return usage(&err, "scale needs --system, --strategy, --pes and "
-                           "--batch");
+    if (!o.q.system || !(o.q.strategy || o.replan) || !o.pes || o.q.batch < 1)
+        return usage(&err, "scale needs --system, --strategy (or --replan), "
+                           "--pes and --batch");
+    if (o.q.strategy && o.replan)
+        return usage(&err, "--strategy and --replan exclude each other");
     if (o.weak && o.strong)
         return usage(&err, "--weak and --strong exclude each other");
     o.q.model = args->pos[0];
@@ -341,7 +451,8 @@ static int scale(const struct pdl_args *args)
     }
     if (st == PDL_OK) {
         s->args = args;
-        st = args->json || o.report ? run_json(s, &json, &err) : run(s, &err);
+        st = args->json || o.report ? run_json(s, &json, &err)
+                                    : run_any(s, &err);
     }
     rc = st != PDL_OK ? cli_fail(st, &err) : s->fit > 0 ? EXIT_OK : EXIT_NO;
     if (st == PDL_OK && args->json)
@@ -365,7 +476,9 @@ const struct pdl_cmd cli_scale = {
     .text = "Prices one strategy on more and more PEs: the axis written '=p' "
             "grows, powers of two in the range are the points. EFFIC. is "
             "samples per second and PE, compared with the first point. A "
-            "point that a limit forbids is listed with the reason.",
+            "point that a limit forbids is listed with the reason. With "
+            "--replan 1, 2, 3, 4, 6, 8, ... PEs have the best plan each, and ! "
+            "marks sizes where a larger one does more with each PE.",
     .example = "paradl scale vgg16 --system abci-v100 --strategy data=p "
                "--pes 1..8 --batch 64",
     .opts = opts,
