@@ -70,7 +70,32 @@ static int64_t up(int64_t a, int64_t b)
 
 /* ---- trees --------------------------------------------------------------- */
 
-/* A tree for so many endpoints: one switch, two levels or three, by the
+/* Groups of full pods; leaf: its endpoints, its uplinks, how many. */
+static enum pdl_status four_levels(pdl_arena *a, const struct ask *q,
+                                   const int64_t leaf[3], int *levels,
+                                   const char **spec)
+{
+    int64_t half = q->radix / 2, pods = up(leaf[2], half);
+    int64_t groups = up(pods, half), cables;
+
+    if (groups > q->radix)
+        return pdl_fail(q->err, PDL_EINVAL,
+                        "fat-tree: %lld endpoints are more than four levels "
+                        "of %lld ports have",
+                        (long long)(leaf[0] * leaf[2]), (long long)q->radix);
+    cables = q->radix / groups;
+    *levels = 4;
+    *spec = pdl_arena_printf(
+        a,
+        "fat-tree:down=%lldx%lldx%lldx%lld,up=1x%lldx%lldx%lld,links=1x1x1x"
+        "%lld",
+        (long long)leaf[0], (long long)half, (long long)up(pods, groups),
+        (long long)groups, (long long)leaf[1], (long long)half,
+        (long long)up(up(pods, groups), cables), (long long)cables);
+    return PDL_OK;
+}
+
+/* A tree for so many endpoints: one switch, or two to four levels, by the
  * ports of a switch. `unit`: endpoints of a leaf. */
 static enum pdl_status tree(pdl_arena *a, const struct ask *q, int64_t ends,
                             int64_t *unit, int *levels, const char **spec)
@@ -102,10 +127,8 @@ static enum pdl_status tree(pdl_arena *a, const struct ask *q, int64_t ends,
     *levels = 3;
     pods = up(leaves, r / 2);
     if (pods > r)
-        return pdl_fail(q->err, PDL_EINVAL,
-                        "fat-tree: %lld endpoints are more than three levels "
-                        "of %lld ports have",
-                        (long long)ends, (long long)r);
+        return four_levels(a, q, (const int64_t[]){*unit, uplinks, leaves},
+                           levels, spec);
     cables = r / pods;
     *spec = pdl_arena_printf(
         a, "fat-tree:down=%lldx%lldx%lld,up=1x%lldx%lld,links=1x1x%lld",
@@ -120,7 +143,7 @@ static void tree_levels(const struct ask *q, int64_t unit, int levels,
 {
     level(f, q, unit < q->nodes ? unit : q->nodes, 1, 1);
     if (levels > 1)
-        level(f, q, q->nodes, q->taper, levels == 2 ? 3 : 5);
+        level(f, q, q->nodes, q->taper, 2 * levels - 1);
 }
 
 static enum pdl_status fat_tree(pdl_arena *a, const struct ask *q,
@@ -332,7 +355,7 @@ static enum pdl_status hybrid(pdl_arena *a, const struct ask *q,
 
 // clang-format off
 static const struct family families[] = {
-    {{"fat-tree", "any port to any port; one, two or three levels", "radix=64,taper=1"}, fat_tree},
+    {{"fat-tree", "any port to any port; one to four levels", "radix=64,taper=1"}, fat_tree},
     {{"rail-only", "a tree for each adapter of a node, nothing between them", "radix=64,taper=1"}, rail_only},
     {{"torus", "two to four dimensions of nodes", "dims=3"}, torus},
     {{"hammingmesh", "boards, a switch for each row and column", "board=2"}, hammingmesh},

@@ -129,7 +129,7 @@ static enum pdl_status read_item(const struct pdl_doc *map,
     static const char *const known[] = {"item", "value", "low",    "high",
                                         "kind", "date",  "source", NULL};
     const struct pdl_doc *value;
-    struct pdl_price p = {.item = NULL};
+    struct pdl_price p = {.item = ""};
     enum pdl_status st;
 
     if (map->kind != PDL_DOC_MAP)
@@ -208,10 +208,11 @@ enum pdl_status pdl_prices_read(pdl_arena *a, struct pdl_bytes in,
     if (st == PDL_OK && pdl_doc_get(root, "title"))
         st = pdl_doc_str(pdl_doc_get(root, "title"), &p.title, err);
     items = pdl_doc_get(root, "items");
-    if (st == PDL_OK && !items)
-        st = pdl_doc_fail(root, err, "'items' is missing");
-    if (st == PDL_OK)
-        st = read_items(a, items, &p, err);
+    if (st != PDL_OK)
+        return st;
+    if (!items)
+        return pdl_doc_fail(root, err, "'items' is missing");
+    st = read_items(a, items, &p, err);
     if (st == PDL_OK)
         *out = p;
     return st;

@@ -168,7 +168,9 @@ static enum pdl_status change_rates(struct design_work *w, double now,
         st = gains_of(w, k, &g, err);
     for (int i = 0; i < g.n && st == PDL_OK; i++) {
         say_resource(g.resource[i], text, sizeof text);
-        add_change(w, text, goal_with(w, best, w->value, &g.step[i * n]) / now);
+        add_change(
+            w, text,
+            goal_with(w, best, w->value, &g.step[(size_t)i * (size_t)n]) / now);
     }
     return st;
 }

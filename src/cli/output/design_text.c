@@ -115,11 +115,12 @@ static void materials(const struct pdl_designs *d,
 {
     const struct pdl_materials *m = &p->bill;
     char a[32], b[32], c[32], e[32];
+    int64_t nodes = m->nodes + m->spare_nodes;
 
     cli_say(
         4, "  %lld nodes%s, %lld racks, %s at most, %s with cooling",
-        (long long)(m->nodes + m->spare_nodes),
-        m->spare_nodes > 0 ? " with spares" : "", (long long)m->racks,
+        (long long)nodes, m->spare_nodes > 0 ? " with spares" : "",
+        (long long)m->racks,
         pdl_unit_format(m->nodes_w + m->network_w, PDL_UNIT_WATT, a, sizeof a),
         pdl_unit_format(m->facility_w, PDL_UNIT_WATT, b, sizeof b));
     if (p->fabric.spec)
