@@ -184,7 +184,7 @@ static void every_schema_has_its_page(void **state)
         pdl_buf_free(&page);
     }
     assert_string_equal(pdl_report_schema_at(0), "plan");
-    assert_null(pdl_report_schema_at(7));
+    assert_null(pdl_report_schema_at(8));
 }
 
 static void names_and_reasons_are_escaped_everywhere(void **state)
