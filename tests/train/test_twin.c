@@ -127,13 +127,13 @@ static void a_missing_event_is_found(void **state)
 {
     (void)state;
     finds(&examples[2], TRAIN_FAULT_NO_EVENT);
-    finds(&examples[8], TRAIN_FAULT_NO_EVENT);
+    finds(&examples[9], TRAIN_FAULT_NO_EVENT);
 }
 
 static void memory_freed_too_early_is_found(void **state)
 {
     (void)state;
-    finds(&examples[8], TRAIN_FAULT_EARLY_FREE);
+    finds(&examples[9], TRAIN_FAULT_EARLY_FREE);
 }
 
 static int first_compute(const struct pdl_plan *p)

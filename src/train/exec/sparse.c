@@ -170,22 +170,39 @@ enum pdl_status train_sparse_finish(pdl_trainer *t, struct pdl_err *err)
     return st;
 }
 
+/* Between tensors of a run lie up to 60 bytes that are nobody's: nothing of
+ * what happens to be there may be summed with the gradients. */
+static void clear_gaps(const pdl_trainer *t, int op, int first, int end,
+                       char *run)
+{
+    int64_t at = 0;
+
+    for (int k = first; k + 1 < end; k++) {
+        int64_t behind =
+            at + train_array_bytes(&t->arrays[t->plan->ops[op].in[k]]);
+
+        at = (behind + 63) / 64 * 64;
+        memset(run + behind, 0, (size_t)(at - behind));
+    }
+}
+
 enum pdl_status train_sparse_begin(pdl_trainer *t, int op, int micro,
                                    struct pdl_err *err)
 {
     struct train_sparse *s = t->ops[op].sparse;
     struct train_run r;
-    const float *from;
+    void *from;
     int k = 0, b = 0;
 
     if (s->begun)
         return PDL_OK;
-    while (train_next_run(t, op, micro, &k, &r)) {
+    for (int first = 0; train_next_run(t, op, micro, &k, &r); first = k) {
         if (r.bytes == 0)
             continue;
         from = train_view(t, r.from, r.bytes);
         if (!from)
             return train_settled(t, err);
+        clear_gaps(t, op, first, k, from);
         pdl_compress_take(s->bundles[b++].sum, from);
     }
     s->begun = true;
