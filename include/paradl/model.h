@@ -350,7 +350,16 @@ enum pdl_status pdl_weight_places(pdl_arena *a, const struct pdl_naming *naming,
 struct pdl_model_options {
     const char *dims; /* NULL: none */
     bool logits;      /* up to a softmax at its end (pdl_model_load) */
+    bool families;    /* a graph that is a network of a family is read as that
+                         (pdl_model_load of an ONNX file) */
 };
+/* The network of a family of the zoo that a graph is, node for node in another
+ * spelling: as many parameters and FLOPs, blocks of the same widths. NULL: it
+ * is none that is known. */
+enum pdl_status pdl_model_family(pdl_arena *a, const struct pdl_model *m,
+                                 const struct pdl_model **out,
+                                 struct pdl_err *err);
+
 enum pdl_status pdl_model_load(pdl_arena *a, const char *spec,
                                const struct pdl_model_options *opt,
                                const struct pdl_model **out,

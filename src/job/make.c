@@ -45,11 +45,21 @@ static bool wants_logits(const pdl_job *j)
 static enum pdl_status read_model(pdl_job *j, struct pdl_err *err)
 {
     struct pdl_model_options mo = {.dims = j->text[JOB_DIM],
-                                   .logits = wants_logits(j)};
+                                   .logits = wants_logits(j),
+                                   /* what is trained has the file's weights */
+                                   .families = !j->text[JOB_LOSS]};
+    enum pdl_status st;
 
     if (!j->text[JOB_MODEL])
         return missing("model", err);
-    return pdl_model_load(j->source, j->text[JOB_MODEL], &mo, &j->model, err);
+    st = pdl_model_load(j->source, j->text[JOB_MODEL], &mo, &j->model, err);
+    if (st != PDL_OK || j->model->nunbound == 0)
+        return st;
+    pdl_fail(err, PDL_EINVAL, "%s: the size of '%s' is not known: what it "
+             "costs cannot be told", j->model->name, j->model->unbound[0]);
+    pdl_hint(err, "--dim %s=N binds it; 'paradl model show' names them all",
+             j->model->unbound[0]);
+    return PDL_EINVAL;
 }
 
 static enum pdl_status load(pdl_job *j, struct pdl_err *err)

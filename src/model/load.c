@@ -221,7 +221,13 @@ enum pdl_status pdl_model_load(pdl_arena *a, const char *spec,
                                const struct pdl_model **out,
                                struct pdl_err *err)
 {
+    const struct pdl_model *family = NULL;
     enum pdl_status st = load(a, spec, opt, out, err);
 
+    if (st == PDL_OK && opt && opt->families &&
+        strcmp((*out)->source, "ONNX") == 0)
+        st = pdl_model_family(a, *out, &family, err);
+    if (st == PDL_OK && family)
+        *out = family;
     return st == PDL_OK && opt && opt->logits ? model_logits(a, out, err) : st;
 }

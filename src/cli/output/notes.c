@@ -124,6 +124,25 @@ void cli_evidence(const struct cli_job *j, struct pdl_evidence *out, char *buf,
                  out->like);
 }
 
+/* What of the network is not priced, or priced as something else. */
+static void note_model(const struct pdl_model *m, struct cli_notes *out)
+{
+    char note[256];
+
+    for (int i = 0; i < m->nunknown && i < 3; i++) {
+        snprintf(note, sizeof note,
+                 "operator %.60s is not known (%lld times) and costs nothing "
+                 "here%s",
+                 m->unknown_ops[i], (long long)m->unknown_counts[i],
+                 i == 2 && m->nunknown > 3 ? "; nor are others" : "");
+        put(out, note);
+    }
+    if (m->inexact) {
+        snprintf(note, sizeof note, "not as in its file: %.200s", m->inexact);
+        put(out, note);
+    }
+}
+
 void cli_job_notes(const struct cli_job *j, struct cli_notes *out)
 {
     struct pdl_err cannot = {"", ""};
@@ -140,6 +159,7 @@ void cli_job_notes(const struct cli_job *j, struct cli_notes *out)
         put(out, note);
     if (pdl_framework_can(j->oracle.framework, &j->asked, &cannot) != PDL_OK)
         put(out, cannot.msg);
+    note_model(j->model, out);
     note_mfu(j, out);
     for (int64_t i = 0; i < j->sys.nnotes; i++)
         put(out, j->sys.notes[i]);
