@@ -82,7 +82,7 @@ static int64_t *traffic(struct job *j, const char *topology,
     if (pdl_net_make(j->a, topology, net, &err) != PDL_OK)
         fail_msg("%s", err.msg);
     bytes = PDL_NEW(j->a, int64_t, (*net)->nlinks + 1);
-    if (pdl_link_traffic(j->a, j->p, *net, bytes, &err) != PDL_OK)
+    if (pdl_link_traffic(j->a, j->p, *net, 1, bytes, &err) != PDL_OK)
         fail_msg("%s", err.msg);
     return bytes;
 }
@@ -176,6 +176,48 @@ static void halos_stay_between_neighbours(void **state)
     pdl_arena_destroy(j.a);
 }
 
+/* What the price spreads over all adapters of a node the picture does, too: no
+ * link carries more in a step than it can. */
+static void no_link_carries_more_than_it_can(void **state)
+{
+    static const char *const strategies[] = {
+        "data=64,zero=1", "data=64,zero=3", "data=8,tensor=8+seq,zero=1",
+        "pipe=4(m=8),data=4,tensor=4+seq,zero=1", "data=16,context=4,zero=1"};
+    static const char *const model = "llama:layers=4,hidden=4096,heads=32,"
+                                     "ffn=8192,vocab=32000,seq=512";
+
+    (void)state;
+    for (size_t i = 0; i < sizeof strategies / sizeof strategies[0]; i++) {
+        struct pdl_oracle_options opt = {.precision = PDL_PREC_BF16,
+                                         .optimizer_slots = 2};
+        pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+        struct pdl_system sys = open_system(a, "dgx-h100:nodes=8");
+        const struct pdl_plan *p =
+            lower_as(a, model, strategies[i],
+                     &(struct pdl_plan_options){.batch = 64, .dtype = PDL_BF16});
+        const struct pdl_net *net;
+        struct pdl_projection x;
+        struct pdl_err err = {"", ""};
+        const char *spec;
+        int64_t *bytes;
+
+        if (pdl_system_topology(a, &sys, &spec, &err) != PDL_OK ||
+            pdl_net_make(a, spec, &net, &err) != PDL_OK ||
+            pdl_project(p, &sys, &opt, &x, &err) != PDL_OK)
+            fail_msg("%s", err.msg);
+        bytes = PDL_NEW(a, int64_t, net->nlinks + 1);
+        assert_int_equal(
+            pdl_link_traffic(a, p, net, sys.node.pes, bytes, &err), PDL_OK);
+        for (int k = 0; k < net->nlinks; k++)
+            if ((double)bytes[k] >
+                1.01 * net->links[k].bytes_per_s * x.step_s)
+                fail_msg("%s: link %d %.0f %%", strategies[i], k,
+                         100 * (double)bytes[k] /
+                             (net->links[k].bytes_per_s * x.step_s));
+        pdl_arena_destroy(a);
+    }
+}
+
 static void too_small_a_network_is_refused(void **state)
 {
     const struct pdl_net *net;
@@ -186,7 +228,7 @@ static void too_small_a_network_is_refused(void **state)
     (void)state;
     open_job(&j, "resnet18", "data=4", 32);
     assert_int_equal(pdl_net_make(j.a, "star:hosts=2", &net, &err), PDL_OK);
-    assert_int_equal(pdl_link_traffic(j.a, j.p, net, bytes, &err), PDL_EINVAL);
+    assert_int_equal(pdl_link_traffic(j.a, j.p, net, 1, bytes, &err), PDL_EINVAL);
     assert_non_null(strstr(err.msg, "2 hosts, not 4"));
     pdl_arena_destroy(j.a);
 }
@@ -195,6 +237,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_fullest_lane_is_the_projections),
+        cmocka_unit_test(no_link_carries_more_than_it_can),
         cmocka_unit_test(a_ring_loads_every_link_of_a_star_alike),
         cmocka_unit_test(a_named_algorithm_loads_links_by_its_program),
         cmocka_unit_test(stages_send_what_the_plan_sends),

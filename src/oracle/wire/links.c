@@ -40,6 +40,7 @@ struct traffic {
     int n;
     int64_t *bytes;
     int64_t *ranks; /* of a group */
+    int64_t per_node;
 };
 
 static int64_t group_size(const struct pdl_mesh *m, uint32_t group)
@@ -199,13 +200,44 @@ static void message(struct traffic *t, int64_t from, int64_t to, double bytes)
         t->bytes[links[i]] += (int64_t)bytes;
 }
 
+/* The rank at a place of a ring: those of one node are turned by so many. */
+static int64_t turned(const struct traffic *t, int64_t n, int64_t at,
+                      int64_t by)
+{
+    int64_t node = t->ranks[at] / t->per_node, first = at, end = at + 1;
+
+    while (first > 0 && t->ranks[first - 1] / t->per_node == node)
+        first--;
+    while (end < n && t->ranks[end] / t->per_node == node)
+        end++;
+    return t->ranks[first + (at - first + by) % (end - first)];
+}
+
+/* Libraries open as many rings as the group has ranks in a node, each of which
+ * leaves the node from another one, so that all their adapters are used: as the
+ * prices have it. */
+static void of_ring(struct traffic *t, const struct pattern *p, int64_t n)
+{
+    int64_t rings = 1;
+
+    while (rings < n &&
+           t->ranks[rings] / t->per_node == t->ranks[0] / t->per_node)
+        rings++;
+    if (rings == n) /* inside one node */
+        rings = 1;
+    for (int64_t k = 0; k < rings; k++)
+        for (int64_t i = 0; i < n; i++)
+            message(t, turned(t, n, i, k), turned(t, n, (i + 1) % n, k),
+                    p->bytes / (double)rings);
+}
+
 /* All messages of one group, whose ranks are in t->ranks. */
 static void of_group(struct traffic *t, const struct pattern *p, int64_t n)
 {
     if (p->shape == STAGE)
         message(t, t->ranks[p->lane % n], t->ranks[p->to % n], p->bytes);
-    for (int64_t i = 0; p->shape == RING && i < n; i++)
-        message(t, t->ranks[i], t->ranks[(i + 1) % n], p->bytes);
+    if (p->shape == RING)
+        of_ring(t, p, n);
     for (int64_t i = 0; p->shape == PAIRS && i < n * n; i++)
         message(t, t->ranks[i % n], t->ranks[i / n], p->pair[i]);
 }
@@ -243,8 +275,8 @@ static void add_items(struct traffic *t, int first, int nitems, double times)
 }
 
 enum pdl_status pdl_link_traffic(pdl_arena *a, const struct pdl_plan *plan,
-                                 const struct pdl_net *net, int64_t *bytes,
-                                 struct pdl_err *err)
+                                 const struct pdl_net *net, int64_t per_node,
+                                 int64_t *bytes, struct pdl_err *err)
 {
     struct traffic *t = PDL_NEW(a, struct traffic, 1);
     double micro = (double)plan->micro_batches;
@@ -260,6 +292,7 @@ enum pdl_status pdl_link_traffic(pdl_arena *a, const struct pdl_plan *plan,
     t->p = plan;
     t->net = net;
     t->bytes = bytes;
+    t->per_node = per_node > 0 ? per_node : 1;
     memset(bytes, 0, (size_t)net->nlinks * sizeof *bytes);
     for (int s = 0; s < plan->nstages; s++) {
         const struct pdl_plan_stage *st = &plan->stages[s];
