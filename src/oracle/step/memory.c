@@ -52,12 +52,13 @@ static bool is_kept(const struct oracle *o, int t)
 static double buffer_bytes(const struct oracle *o)
 {
     const struct pdl_framework *f = o->opt->framework;
-
     double own;
 
     if (!f || o->opt->parameters == PDL_IDEAL || o->p->strategy->zero == 3)
         return 0;
     own = o->opt->gradient_bytes > 2 ? f->gradient_bytes32 : f->gradient_bytes;
+    if (o->opt->gradient_bytes == 2 && own > 2) /* as the job says */
+        own = 2;
     return own > 0 && o->p->strategy->zero > 0 ? own + f->zero_bytes : own;
 }
 
