@@ -4,7 +4,11 @@
  * goes, what fits into memory, and all numbers. */
 #include "report_priv.h"
 
+#include "paradl/oracle.h"
+
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 enum { MAX_BARS = 20, NTIMES = REPORT_TIMES, NMEMORY = REPORT_MEMORY };
 
@@ -13,6 +17,7 @@ struct plan {
     double step_s, samples_per_s, mfu;
     double time[NTIMES], comm_s;
     double memory[NMEMORY], peak, capacity;
+    bool ties; /* with the best */
 };
 
 struct plans {
@@ -25,7 +30,10 @@ static void read_plan(struct report_reader *rd, const struct pdl_doc *d,
 {
     const struct pdl_doc *why, *time, *memory;
 
+    const char *tie = report_opt_str(d, "tie");
+
     p->strategy = report_get_str(rd, d, "strategy");
+    p->ties = tie && strcmp(tie, "1") == 0;
     why = report_get_list(rd, d, "reasons");
     p->step_s = report_get_num(rd, d, "step_s");
     p->samples_per_s = report_get_num(rd, d, "samples_per_s");
@@ -63,6 +71,39 @@ static struct plans read_plans(struct report_page *p)
 
 /* ---- sections ---------------------------------------------------------- */
 
+static void say_ties(struct report_page *p, const struct plans *all)
+{
+    int n = 0;
+
+    while (n < all->n && all->list[n].ties)
+        n++;
+    if (n > 1)
+        report_para(p->out,
+                    "%d plans are ties: less than %.0f %% apart, which "
+                    "projections cannot tell from each other. The simplest is "
+                    "first: %s.",
+                    n, 100 * PDL_TIE, all->list[0].strategy);
+}
+
+/* --tokens */
+static void say_training(struct report_page *p)
+{
+    const struct pdl_doc *d = pdl_doc_get(p->doc, "training");
+    char cost[64] = "";
+
+    if (!d || d->kind != PDL_DOC_MAP)
+        return;
+    if (pdl_doc_get(d, "cost"))
+        snprintf(cost, sizeof cost, ", and costs %.4g",
+                 report_get_num(&p->rd, d, "cost"));
+    report_para(p->out,
+                "Training on %.4g tokens takes %.3g days, %.4g PE hours "
+                "without failures%s.",
+                report_get_num(&p->rd, d, "tokens"),
+                report_get_num(&p->rd, d, "days"),
+                report_get_num(&p->rd, d, "pe_hours"), cost);
+}
+
 static void say_best(struct report_page *p, const struct plans *all)
 {
     const struct plan *best = all->n > 0 ? &all->list[0] : NULL;
@@ -83,8 +124,10 @@ static void say_best(struct report_page *p, const struct plans *all)
         pdl_unit_format(best->peak, PDL_UNIT_BYTES, peak, sizeof peak),
         pdl_unit_format(best->capacity, PDL_UNIT_BYTES, cap, sizeof cap),
         best->step_s > 0 ? 100 * best->time[3] / best->step_s : 0);
+    say_ties(p, all);
+    say_training(p);
     for (int i = 1; i < all->n; i++)
-        if (!all->list[i].reason && best->step_s > 0) {
+        if (!all->list[i].reason && !all->list[i].ties && best->step_s > 0) {
             double ratio = all->list[i].step_s / best->step_s;
 
             if (ratio < 1.0005)
@@ -109,7 +152,9 @@ static struct report_bar *make_bars(struct report_page *p,
         const struct plan *x = &all->list[i];
 
         bars[i].label = x->strategy;
-        bars[i].note = x->reason;
+        bars[i].note = x->reason          ? x->reason
+                       : x->ties && i > 0 ? "a tie"
+                                          : NULL;
         bars[i].grey = x->reason != NULL;
         for (int k = 0; k < (memory ? NMEMORY : NTIMES); k++)
             bars[i].parts[k] = memory ? x->memory[k] : x->time[k];
@@ -229,6 +274,37 @@ static void strategies(struct report_page *p, const struct plans *all)
     report_section_end(p->out);
 }
 
+/* What else a title must say: tokens of a sample, precision, optimizer. */
+static const char *how(struct report_page *p)
+{
+    const char *tokens = report_opt_str(p->doc, "tokens");
+    const char *precision = report_opt_str(p->doc, "precision");
+    const char *optimizer = report_opt_str(p->doc, "optimizer");
+    bool text = tokens && strcmp(tokens, "0") != 0;
+    const char *s =
+        precision && optimizer
+            ? pdl_arena_printf(p->arena, "%s%s%s, %s, %s", text ? " of " : "",
+                               text ? tokens : "", text ? " tokens" : "",
+                               precision, optimizer)
+            : NULL;
+
+    return s ? s : "";
+}
+
+static const char *whose(struct report_page *p)
+{
+    const char *name = report_opt_str(p->doc, "framework");
+    bool none = name && strcmp(name, "none") == 0;
+    const char *s =
+        name ? pdl_arena_printf(
+                   p->arena, "%s%s",
+                   none ? ", ideal: no framework runs this" : ", for ",
+                   none ? "" : name)
+             : NULL;
+
+    return s ? s : "";
+}
+
 static void write_page(struct report_page *p)
 {
     const char *model = report_opt_str(p->doc, "model");
@@ -238,8 +314,9 @@ static void write_page(struct report_page *p)
     struct plans all = read_plans(p);
     struct report_view v = {.p = p, .path = "plans.0."};
     char *title = pdl_arena_printf(
-        p->arena, "%s, batch %s, on %s PEs of %s", model ? model : "A model",
-        batch ? batch : "?", pes ? pes : "?", system ? system : "a system");
+        p->arena, "%s, batch %s%s, on %s PEs of %s%s",
+        model ? model : "A model", batch ? batch : "?", how(p), pes ? pes : "?",
+        system ? system : "a system", whose(p));
 
     report_head(p->out, model && title ? title : "Strategies, ranked");
     if (p->rd.st != PDL_OK)

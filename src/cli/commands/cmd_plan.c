@@ -19,7 +19,7 @@ struct options {
     int64_t top, max_pes;
     const char *strategies, *goal, *emit, *report, *export, *output, *against;
     bool space, per_layer, details;
-    double seconds;
+    double seconds, tokens;
 };
 
 #define AT(field) offsetof(struct options, field)
@@ -43,6 +43,9 @@ static const struct pdl_opt opts[] = {
     {"emit", 0, PDL_OPT_TEXT, AT(emit), "FILE.plan", NULL,
      "also write the best plan to a file ('paradl plan show' reads it)"},
     CLI_EXPORT_OPTS("also write the best plan for another program, to -o"),
+    {"tokens", 0, PDL_OPT_NUM, AT(tokens), "N", NULL,
+     "also how many days (and, where the system has a price, what money) so "
+     "many tokens of training take: 15T"},
     {"against", 0, PDL_OPT_TEXT, AT(against), "STRATEGY", NULL,
      "also compare the best with this one, which is run today"},
     {"per-layer", 0, PDL_OPT_FLAG, AT(per_layer), NULL, NULL,
@@ -163,6 +166,8 @@ struct extent {
     double seconds;
 };
 
+static void training_json(struct pdl_json *w, const struct search *s);
+
 static void rank_json(struct pdl_json *w, const struct pdl_found *f)
 {
     if (f->tie == 0)
@@ -209,6 +214,10 @@ static void print_json(struct search *s, const struct extent *e,
     pdl_json_kint(&w, "batch", s->o->q.batch);
     pdl_json_kstr(&w, "framework", s->whose.name);
     pdl_json_kstr(&w, "framework_why", s->whose.why);
+    pdl_json_kint(&w, "tokens", s->j->model->tokens);
+    pdl_json_kstr(&w, "precision", pdl_precision_name(s->j->oracle.precision));
+    pdl_json_kstr(&w, "optimizer",
+                  s->j->oracle.optimizer_slots < 2 ? "sgd" : "adam");
     pdl_json_kint(&w, "evaluated", s->r.evaluated);
     pdl_json_kint(&w, "pruned", s->r.pruned);
     pdl_json_kint(&w, "feasible_count", s->r.feasible);
@@ -224,6 +233,7 @@ static void print_json(struct search *s, const struct extent *e,
     for (int i = 0; i < e->show; i++)
         json_plan(s, &w, i, e);
     pdl_json_end(&w);
+    training_json(&w, s);
     if (s->o->against && s->r.n > 0)
         cli_against_json(&w, &s->mine, &s->r.list[0], s->j->oracle.framework);
     if (e->details && e->show > 0) {
@@ -268,9 +278,15 @@ static void print_whose(const struct search *s)
 {
     bool none = cli_framework_none(s->whose.name);
 
-    cli_say(2, "%s, batch %lld, on %lld PEs of %s%s%s (%s)", s->j->model->name,
-            (long long)s->o->q.batch, (long long)s->o->q.pes, s->j->sys.name,
-            none ? "" : ", for ", none ? "" : s->whose.name,
+    char tokens[48] = "";
+
+    if (s->j->model->tokens > 0)
+        snprintf(tokens, sizeof tokens, " of %lld tokens",
+                 (long long)s->j->model->tokens);
+    cli_say(2, "%s, batch %lld%s, %s, on %lld PEs of %s%s%s (%s)",
+            s->j->model->name, (long long)s->o->q.batch, tokens,
+            pdl_precision_name(s->j->oracle.precision), (long long)s->o->q.pes,
+            s->j->sys.name, none ? "" : ", for ", none ? "" : s->whose.name,
             none ? "ideal: no framework runs this" : s->whose.why);
 }
 
@@ -369,6 +385,61 @@ static void print_first(struct search *s)
         if (!s->o->per_layer)
             print_next(s);
     }
+}
+
+/* ---- --tokens ------------------------------------------------------------ */
+
+struct training {
+    double days, pe_hours, cost; /* cost 0: no price is known */
+};
+
+static struct training train(const struct search *s,
+                             const struct pdl_projection *x)
+{
+    double hours = s->o->tokens / x->tokens_per_s / 3600;
+
+    return (struct training){
+        .days = hours / 24,
+        .pe_hours = hours * (double)x->pes,
+        .cost = hours * (double)x->pes * s->j->sys.pe.price_per_hour};
+}
+
+static bool trains(const struct search *s)
+{
+    return s->o->tokens > 0 && s->r.n > 0 && s->r.list[0].x.feasible &&
+           s->r.list[0].x.tokens_per_s > 0;
+}
+
+static void print_training(const struct search *s)
+{
+    struct training t;
+    const char *money = s->j->sys.currency ? s->j->sys.currency : "";
+
+    if (!trains(s))
+        return;
+    t = train(s, &s->r.list[0].x);
+    cli_say(2, "%.4g tokens: %.3g days, %.4g PE hours without failures%s",
+            s->o->tokens, t.days, t.pe_hours,
+            t.cost > 0 ? "" : "; no price is known (pe.price_per_hour)");
+    if (t.cost > 0)
+        cli_say(2, "  which cost %.4g%s%s", t.cost, *money ? " " : "", money);
+}
+
+static void training_json(struct pdl_json *w, const struct search *s)
+{
+    struct training t;
+
+    if (!trains(s))
+        return;
+    t = train(s, &s->r.list[0].x);
+    pdl_json_key(w, "training");
+    pdl_json_object(w);
+    pdl_json_knum(w, "tokens", s->o->tokens);
+    pdl_json_knum(w, "days", t.days);
+    pdl_json_knum(w, "pe_hours", t.pe_hours);
+    if (t.cost > 0)
+        pdl_json_knum(w, "cost", t.cost);
+    pdl_json_end(w);
 }
 
 /* ---- --against ----------------------------------------------------------- */
@@ -622,6 +693,7 @@ static int plan(const struct pdl_args *args)
             print_text(&s, show);
         if (!args->json) {
             print_first(&s);
+            print_training(&s);
             if (o.against && s.r.n > 0)
                 cli_against_text(&s.mine, &s.r.list[0], s.j->oracle.framework);
         }
