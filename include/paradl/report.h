@@ -42,6 +42,7 @@ struct pdl_export_job {
     int gradient_bytes; /* where they add up; 0: the program's own habit */
     const struct pdl_plan *plan; /* for where stages begin; NULL: they have
                                     equally many layers */
+    const char *spec;     /* the model as it was named; NULL: by its name */
     const char *command;  /* that makes this file again; NULL: not said */
     double step_s;        /* projected; 0: not priced */
     int64_t memory_bytes; /* of the fullest PE; 0: not priced */

@@ -11,7 +11,8 @@ static const struct pdl_exporter *const exporters[] = {
     &report_export_megatron,   &report_export_deepspeed,
     &report_export_torchtitan, &report_export_torchtitan_toml,
     &report_export_accelerate, &report_export_nanotron,
-    &report_export_sbatch,     &report_export_pipeline,
+    &report_export_own,        &report_export_sbatch,
+    &report_export_pipeline,
 };
 enum { NEXPORTERS = sizeof exporters / sizeof exporters[0] };
 

@@ -59,6 +59,7 @@ void report_export_head(const struct pdl_export_job *job, const char *prefix,
 extern const struct pdl_exporter report_export_megatron,
     report_export_deepspeed, report_export_torchtitan,
     report_export_torchtitan_toml, report_export_accelerate,
-    report_export_nanotron, report_export_sbatch, report_export_pipeline;
+    report_export_nanotron, report_export_own, report_export_sbatch,
+    report_export_pipeline;
 
 #endif

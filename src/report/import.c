@@ -10,7 +10,7 @@
 static const struct pdl_launch_reader *const importers[] = {
     &report_import_megatron,   &report_import_deepspeed,
     &report_import_torchtitan, &report_import_nanotron,
-    &report_import_accelerate,
+    &report_import_accelerate, &report_import_own,
 };
 enum { NIMPORTERS = sizeof importers / sizeof importers[0] };
 

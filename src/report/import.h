@@ -88,6 +88,6 @@ void report_sbatch(struct pdl_bytes in, int64_t *nodes, int64_t *per_node);
 
 extern const struct pdl_launch_reader report_import_megatron,
     report_import_deepspeed, report_import_torchtitan, report_import_nanotron,
-    report_import_accelerate;
+    report_import_accelerate, report_import_own;
 
 #endif

@@ -1,13 +1,14 @@
 # a plan handed over to other programs, and what they cannot express
 set +e
 p="$paradl project gpt2 --system dgx-a100 --strategy data=16 --batch 64 --quiet"
-for f in megatron deepspeed torchtitan torchtitan-toml accelerate sbatch; do
+for f in megatron deepspeed torchtitan torchtitan-toml accelerate paradl sbatch; do
     echo "== $f"
     $p --export $f -o out.$f >/dev/null; echo "rc $?"
     sed "s/projected: .*/projected: .../" out.$f # prices have their own cases
 done
-bash -n out.megatron && bash -n out.sbatch; echo "scripts parse: $?"
+bash -n out.megatron && bash -n out.sbatch && bash -n out.paradl; echo "scripts parse: $?"
 python3 -c 'import ast; ast.parse(open("out.torchtitan").read())'; echo "recipe parses: $?"
+$paradl project --from paradl out.paradl --system dgx-a100 --json | grep -E '"(strategy|batch|pes)"' | head -n 3
 echo "== refused"
 $paradl project resnet50 --system dgx-a100 --strategy data=8 --batch 64 --export megatron -o x >/dev/null; echo "rc $?"
 $p --export megatrn -o x >/dev/null; echo "rc $?"

@@ -33,7 +33,7 @@ static const struct pdl_opt opts[] = {
      "also write the plan to a file ('paradl plan show' reads it)"},
     CLI_EXPORT_OPTS("also write the job for another program, to -o"),
     {"from", 0, PDL_OPT_TEXT, AT(from), "FORMAT",
-     "megatron-args|deepspeed|torchtitan|nanotron|accelerate",
+     "megatron-args|deepspeed|torchtitan|nanotron|accelerate|paradl",
      "MODEL is another program's launch file: take the job from it"},
     {"measured-step", 0, PDL_OPT_TIME, AT(measured_s), "TIME", NULL,
      "what a step takes today, to compare"},

@@ -26,6 +26,19 @@ static int gradient_bytes(const struct pdl_oracle_options *o)
     return pdl_dtype_bits(pdl_precision_storage(o->precision)) / 8;
 }
 
+/* The model as the user named it; a graph that was read as a network of a family
+ * by that one's name, and a launch file names it itself. */
+static const char *named(const struct cli_job *j, const struct cli_export *x)
+{
+    size_t n = x->args->npos > 0 ? strlen(x->args->pos[0]) : 0;
+    bool onnx = n > 5 && strcmp(x->args->pos[0] + n - 5, ".onnx") == 0;
+
+    if (n == 0 || pdl_opt_given(x->cmd, x->args, "from") ||
+        (onnx && strcmp(j->model->source, "ONNX") != 0))
+        return NULL;
+    return x->args->pos[0];
+}
+
 static enum pdl_status write_job(const struct cli_job *j,
                                  const struct cli_export *x, struct pdl_buf *b,
                                  struct pdl_err *err)
@@ -43,6 +56,7 @@ static enum pdl_status write_job(const struct cli_job *j,
         .dropout = j->oracle.dropout,
         .gradient_bytes = gradient_bytes(&j->oracle),
         .plan = j->plan,
+        .spec = named(j, x),
         .step_s = j->x.step_s,
         .memory_bytes = j->x.peak_bytes,
     };
@@ -77,6 +91,7 @@ static const struct {
     {"deepspeed", "deepspeed"},
     {"torchtitan-toml", "torchtitan"},
     {"nanotron", "nanotron"},
+    {"paradl", "paradl"},
 };
 
 static const char *reader_of(const char *format)

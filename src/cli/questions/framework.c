@@ -14,6 +14,7 @@ static const struct {
     {"megatron", "megatron"},     {"deepspeed", "megatron-deepspeed"},
     {"torchtitan", "torchtitan"}, {"torchtitan-toml", "torchtitan"},
     {"accelerate", "pytorch"},    {"nanotron", "nanotron"},
+    {"paradl", "own"},
 };
 
 static const char *of_export(const char *format)

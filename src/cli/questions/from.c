@@ -13,6 +13,8 @@ static const char *framework_of(const char *format)
 {
     const struct pdl_builtin *f;
 
+    if (strcmp(format, "paradl") == 0)
+        return "own";
     for (int i = 0; (f = pdl_framework_builtin(i)) != NULL; i++) {
         size_t n = strlen(f->name);
 
@@ -56,7 +58,8 @@ enum pdl_status cli_from(pdl_arena *a, const char *format,
                  format, path);
         return PDL_EINVAL;
     }
-    if (args->npos == 1 && !known(out->model)) {
+    if (args->npos == 1 && !known(out->model) &&
+        strcmp(format, "paradl") != 0) {
         pdl_fail(err, PDL_EINVAL, "%s: its model '%.80s' is not in the zoo",
                  path, out->model);
         pdl_hint(err,

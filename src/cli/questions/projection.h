@@ -33,7 +33,7 @@ struct cli_question {
 /* What is found, for another program. */
 #define CLI_EXPORT_OPTS(what) \
     {"export", 0, PDL_OPT_TEXT, offsetof(struct options, export), "FORMAT", \
-     "megatron|deepspeed|torchtitan|torchtitan-toml|accelerate|nanotron|sbatch|pipeline-csv", what}, \
+     "megatron|deepspeed|torchtitan|torchtitan-toml|accelerate|nanotron|paradl|sbatch|pipeline-csv", what}, \
     {"output", 'o', PDL_OPT_TEXT, offsetof(struct options, output), "FILE", NULL, \
      "where that file goes"}
 #define CLI_QUESTION_OPTS \
