@@ -320,6 +320,12 @@ enum pdl_status pdl_outofcore(pdl_arena *a, const struct pdl_model *model,
                               struct pdl_strategy *s, struct pdl_outofcore *out,
                               struct pdl_err *err);
 
+/* The same of a strategy as the framework runs it, as pdl_oracle_lower. */
+enum pdl_status pdl_oracle_outofcore(
+    pdl_arena *a, const struct pdl_model *model, const struct pdl_system *sys,
+    const struct pdl_oracle_options *oracle, const struct pdl_plan_options *opt,
+    struct pdl_strategy *s, struct pdl_outofcore *out, struct pdl_err *err);
+
 /* How values are kept at a precision. */
 enum pdl_dtype pdl_precision_storage(enum pdl_precision p);
 /* A strategy as the framework runs it on the system, which is written back to

@@ -25,6 +25,8 @@ static const struct pdl_opt opts[] = {
     {"pes", 0, PDL_OPT_COUNT, AT(q.pes), "N", NULL,
      "number of PEs; must be the product of the strategy's axes"},
     CLI_QUESTION_OPTS,
+    {"offload", 0, PDL_OPT_TEXT, AT(q.offload), "WHETHER", "auto|none",
+     "decide by block what is kept, made again, or waits on the host"},
     {"layers", 0, PDL_OPT_FLAG, AT(layers), NULL, NULL,
      "also every operation with its price"},
     {"trace", 0, PDL_OPT_TEXT, AT(trace), "FILE.json", NULL,

@@ -65,6 +65,9 @@ void cli_contention_text(const struct cli_job *j);
 /* Why: limits, and what 10 % more of each resource gives. */
 void cli_explain_json(struct pdl_json *w, const struct cli_job *j);
 void cli_explain_text(const struct cli_job *j);
+/* outofcore.c: what swap=karma decided, and why; nothing for others. */
+void cli_outofcore_json(struct pdl_json *w, const struct cli_job *j);
+void cli_outofcore_text(const struct cli_job *j);
 /* Writes the step as a Chrome trace; an exit code. */
 int cli_job_trace(const struct cli_job *j, const char *path);
 /* Writes the job's plan as a plan file; an exit code. */

@@ -153,6 +153,7 @@ void cli_job_json(struct pdl_json *w, const struct cli_job *j)
         pdl_strategy_print(&j->strategy, &b.sink);
         pdl_json_kstr(w, "swapped", b.text);
         pdl_buf_free(&b);
+        cli_outofcore_json(w, j);
     }
     pdl_json_kstr(w, "precision", pdl_precision_name(j->oracle.precision));
     pdl_json_kstr(w, "optimizer",

@@ -130,6 +130,7 @@ void cli_job_text(const struct cli_job *j)
     pdl_printf(out, "%.1f samples/s, %.1f %% of the peak FLOP/s\n",
                x->samples_per_s, 100 * x->mfu);
     print_bill(j);
+    cli_outofcore_text(j);
     cli_explain_text(j);
     cli_job_notes(j, &notes);
     for (int i = 0; i < notes.n; i++)

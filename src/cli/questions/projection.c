@@ -22,12 +22,18 @@ static const char *framework(const char *name)
 static enum pdl_status set_texts(pdl_job *j, const struct cli_question *q,
                                  struct pdl_err *err)
 {
+    char other[1024];
+    int long_name = snprintf(other, sizeof other, "%s%spe.memory=%s",
+                             q->system ? q->system : "",
+                             q->system && strchr(q->system, ':') ? "," : ":",
+                             q->memory ? q->memory : "");
+    const char *system = q->memory ? other : q->system;
     const struct {
         const char *name, *value;
     } texts[] = {{"model", q->model},
                  {"dim", q->dim},
                  {"loss", q->loss},
-                 {"system", q->system},
+                 {"system", system},
                  {"parameters", q->parameters},
                  {"precision", q->precision},
                  {"optimizer", optimizer(q->optimizer)},
@@ -40,6 +46,8 @@ static enum pdl_status set_texts(pdl_job *j, const struct cli_question *q,
                  {"without", q->without}};
     enum pdl_status st = PDL_OK;
 
+    if (q->memory && (!q->system || long_name >= (int)sizeof other))
+        return pdl_fail(err, PDL_EINVAL, "--memory changes a --system");
     for (size_t i = 0; i < sizeof texts / sizeof texts[0] && st == PDL_OK; i++)
         st = pdl_job_set(j, texts[i].name, texts[i].value, err);
     return st;
@@ -128,15 +136,29 @@ void cli_job_close(struct cli_job *j)
         pdl_job_destroy(j->job);
 }
 
+/* --offload auto: what is made again or waits is decided, too. */
+static const char *with_offload(const struct cli_question *q,
+                                const char *strategy, char *buf, size_t size)
+{
+    if (!strategy || !q->offload || strcmp(q->offload, "auto") != 0 ||
+        strstr(strategy, "swap="))
+        return strategy;
+    return snprintf(buf, size, "%s,swap=karma", strategy) < (int)size
+               ? buf
+               : strategy;
+}
+
 enum pdl_status cli_job_price(const struct cli_question *q,
                               const char *strategy, struct cli_job *j,
                               struct pdl_err *err)
 {
+    char text[4096];
     const char *pes = pdl_job_get(j->job, "pes");
     enum pdl_status st =
         cli_cancelled(cli_asked())
             ? pdl_fail(err, PDL_EINTR, "the question was taken back")
-            : pdl_job_set(j->job, "strategy", strategy, err);
+            : pdl_job_set(j->job, "strategy",
+                          with_offload(q, strategy, text, sizeof text), err);
 
     if (st == PDL_OK && (q->pes > 0) != (pes != NULL))
         st = cli_set_count(j->job, "pes", q->pes, err);

@@ -12,7 +12,7 @@
 struct cli_question {
     const char *model, *system, *strategy, *parameters, *optimizer, *precision,
         *dim, *framework, *without, *congestion, *attention, *dropout,
-        *gradient_dtype, *headroom, *loss;
+        *gradient_dtype, *headroom, *loss, *memory, *offload;
     const char *dataset;
     int64_t batch, pes;
     bool allow_empty, compile, async_tensor;
@@ -58,6 +58,8 @@ struct cli_question {
     {"headroom", 0, PDL_OPT_TEXT, offsetof(struct options, q.headroom), "PERCENT", NULL, \
      "memory of a PE that a plan must leave free (default: 0; of plan for a " \
      "framework other than own 10%)"}, \
+    {"memory", 0, PDL_OPT_TEXT, offsetof(struct options, q.memory), "SIZE", NULL, \
+     "memory of a PE, e.g. 12GiB (default: the system's)"}, \
     {"compile", 0, PDL_OPT_FLAG, offsetof(struct options, q.compile), NULL, NULL, \
      "element-wise operators are fused by a compiler"}, \
     {"async-tensor", 0, PDL_OPT_FLAG, offsetof(struct options, q.async_tensor), NULL, NULL, \

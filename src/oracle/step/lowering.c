@@ -28,21 +28,49 @@ enum pdl_split oracle_split(const struct pdl_oracle_options *oracle)
     return pdl_framework_split(oracle->framework);
 }
 
+/* What follows from the options of the oracle, the system and the framework. */
+static enum pdl_status settle(pdl_arena *a, const struct pdl_model *model,
+                              const struct pdl_system *sys,
+                              const struct pdl_oracle_options *oracle,
+                              struct pdl_plan_options *po,
+                              struct pdl_strategy *s, struct pdl_err *err)
+{
+    enum pdl_status st = PDL_OK;
+
+    po->split = oracle_split(oracle);
+    po->dtype = pdl_precision_storage(oracle->precision);
+    po->knows = pdl_alg_known;
+    if (sys)
+        st = pdl_speeds(a, sys, oracle->precision, po, err);
+    if (st == PDL_OK)
+        pdl_framework_adapt(oracle->framework, model, s);
+    return st;
+}
+
+enum pdl_status pdl_oracle_outofcore(
+    pdl_arena *a, const struct pdl_model *model, const struct pdl_system *sys,
+    const struct pdl_oracle_options *oracle, const struct pdl_plan_options *opt,
+    struct pdl_strategy *s, struct pdl_outofcore *out, struct pdl_err *err)
+{
+    struct pdl_plan_options *po = PDL_NEW(a, struct pdl_plan_options, 1);
+    enum pdl_status st;
+
+    if (!po)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    *po = *opt;
+    st = settle(a, model, sys, oracle, po, s, err);
+    return st == PDL_OK ? pdl_outofcore(a, model, sys, oracle, po, s, out, err)
+                        : st;
+}
+
 enum pdl_status pdl_oracle_lower(
     pdl_arena *a, const struct pdl_model *model, const struct pdl_system *sys,
     const struct pdl_oracle_options *oracle, const struct pdl_plan_options *opt,
     struct pdl_strategy *s, const struct pdl_plan **out, struct pdl_err *err)
 {
     struct pdl_plan_options po = *opt;
-    enum pdl_status st = PDL_OK;
+    enum pdl_status st = settle(a, model, sys, oracle, &po, s, err);
 
-    po.split = oracle_split(oracle);
-    po.dtype = pdl_precision_storage(oracle->precision);
-    po.knows = pdl_alg_known;
-    if (sys)
-        st = pdl_speeds(a, sys, oracle->precision, &po, err);
-    if (st == PDL_OK)
-        pdl_framework_adapt(oracle->framework, model, s);
     if (st == PDL_OK && sys)
         st = pdl_swap_settle(a, model, sys, oracle, &po, s, err);
     if (st != PDL_OK)

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What swap=karma decided and why, for people and as JSON, beside what earlier
+ * methods would have chosen for the same blocks. */
+#include "cli/output/projection.h"
+
+#include <string.h>
+
+static const double FULL = .9; /* of the time a link could be busy */
+
+static bool decide(pdl_arena *a, const struct cli_job *j,
+                   struct pdl_outofcore *out)
+{
+    struct pdl_plan_options po = {.batch = j->x.batch, .allow_empty = true};
+    struct pdl_strategy *s = a ? PDL_NEW(a, struct pdl_strategy, 1) : NULL;
+
+    if (!s || j->asked.swap != PDL_SWAP_KARMA)
+        return false;
+    *s = j->asked;
+    return pdl_oracle_outofcore(a, j->model, &j->sys, &j->oracle, &po, s, out,
+                                NULL) == PDL_OK &&
+           out->plan.choice;
+}
+
+/* ---- JSON ---------------------------------------------------------------- */
+
+static void policies_json(struct pdl_json *w, pdl_arena *a,
+                          const struct pdl_outofcore *x)
+{
+    const struct pdl_karma_policy *p;
+
+    pdl_json_key(w, "policies");
+    pdl_json_array(w);
+    for (int i = 0; (p = pdl_karma_policy_at(i)) != NULL; i++) {
+        struct pdl_karma_plan plan;
+
+        if (pdl_karma_follow(a, &x->karma, p, &plan, NULL) != PDL_OK)
+            continue;
+        pdl_json_row(w);
+        pdl_json_kstr(w, "name", p->name);
+        pdl_json_kbool(w, "fits", plan.step.fits);
+        pdl_json_knum(w, "step_s", plan.step.step_s + x->rest_s);
+        pdl_json_end(w);
+    }
+    pdl_json_end(w);
+}
+
+void cli_outofcore_json(struct pdl_json *w, const struct cli_job *j)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct pdl_outofcore x;
+
+    if (!decide(a, j, &x)) {
+        pdl_arena_destroy(a);
+        return;
+    }
+    pdl_json_key(w, "out_of_core");
+    pdl_json_object(w);
+    pdl_json_knum(w, "in_core_s", x.in_core.step_s);
+    pdl_json_kbool(w, "in_core_fits", x.in_core.feasible);
+    pdl_json_knum(w, "planned_s", x.plan.step.step_s + x.rest_s);
+    pdl_json_knum(w, "bound_s",
+                  x.plan.bound_s > 0 ? x.plan.bound_s + x.rest_s : 0);
+    pdl_json_kint(w, "ahead", x.plan.ahead);
+    pdl_json_key(w, "blocks");
+    pdl_json_array(w);
+    for (int i = 0; i < x.nunits; i++) {
+        const char *const *names = x.names + (ptrdiff_t)2 * i;
+
+        pdl_json_row(w);
+        pdl_json_kstr(w, "first", names[0]);
+        pdl_json_kstr(w, "last", names[1]);
+        pdl_json_kstr(w, "choice", pdl_karma_word(x.plan.choice[i]));
+        pdl_json_end(w);
+    }
+    pdl_json_end(w);
+    policies_json(w, a, &x);
+    pdl_json_end(w);
+    pdl_arena_destroy(a);
+}
+
+/* ---- for people ---------------------------------------------------------- */
+
+/* Seconds of a run of blocks: to make them again, to copy them one way. */
+static void costs(const struct pdl_outofcore *x, int from, int to,
+                  double *again, double *copy)
+{
+    *again = *copy = 0;
+    for (int i = from; i <= to; i++) {
+        *again += x->karma.block[i].recompute_s;
+        *copy +=
+            (double)x->karma.block[i].whole_bytes / x->karma.in_bytes_per_s;
+    }
+}
+
+static const char *reason(const struct pdl_outofcore *x, int from, int to,
+                          double again, double copy)
+{
+    const struct pdl_karma_step *s = &x->plan.step;
+    bool full = s->in_busy_s > FULL * (s->step_s - s->forward_s) ||
+                s->out_busy_s > FULL * s->forward_s;
+
+    (void)to;
+    switch (x->plan.choice[from]) {
+    case PDL_KARMA_KEEP:
+        return "there is room";
+    case PDL_KARMA_RECOMPUTE:
+        return full           ? "the link is full"
+               : copy > again ? "copies would take longer"
+                              : "copies would not hide";
+    case PDL_KARMA_SWAP:
+        return s->wait_s > 0 ? "copies hide but for what is waited"
+                             : "copies hide";
+    default:
+        return "inputs are small beside what they save";
+    }
+}
+
+static void run_text(const struct pdl_outofcore *x, int from, int to)
+{
+    static const char *const verbs[] = {"kept", "made again", "on the host",
+                                        "made again, inputs on the host"};
+    double again, copy;
+    char a[32], b[32];
+
+    costs(x, from, to, &again, &copy);
+    cli_say(4, "  %s..%s: %s: %s (again %s, a copy %s)",
+            x->names[(ptrdiff_t)2 * from], x->names[(ptrdiff_t)2 * to + 1],
+            verbs[x->plan.choice[from]], reason(x, from, to, again, copy),
+            pdl_unit_format(again, PDL_UNIT_SECONDS, a, sizeof a),
+            pdl_unit_format(copy, PDL_UNIT_SECONDS, b, sizeof b));
+}
+
+void cli_outofcore_text(const struct cli_job *j)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct pdl_outofcore x;
+
+    if (decide(a, j, &x)) {
+        const struct pdl_karma_step *s = &x.plan.step;
+
+        pdl_puts(cli_out(), "Out of core\n");
+        for (int i = 0, to; i < x.nunits; i = to + 1) {
+            for (to = i;
+                 to + 1 < x.nunits && x.plan.choice[to + 1] == x.plan.choice[i];
+                 to++)
+                ;
+            run_text(&x, i, to);
+        }
+        cli_say(2,
+                "  %.1f %% of the speed in core%s; links are busy %.0f %% of "
+                "forward (out) and %.0f %% of backward (in), computing waits "
+                "%.1f %% of the step",
+                100 * x.in_core.step_s / x.x.step_s,
+                x.in_core.feasible ? ", which fits" : ", which does not fit",
+                100 * s->out_busy_s / s->forward_s,
+                100 * s->in_busy_s / (s->step_s - s->forward_s),
+                100 * s->wait_s / s->step_s);
+        if (x.plan.bound_s > 0)
+            cli_say(2, "  proved: no decisions are more than %.2f %% faster",
+                    100 * (1 - (x.plan.bound_s + x.rest_s) /
+                                   (s->step_s + x.rest_s)));
+    }
+    pdl_arena_destroy(a);
+}
