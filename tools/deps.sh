@@ -9,7 +9,8 @@
 set -u
 build="gcc libc6-dev cmake make ninja-build pkg-config libjansson-dev
     libyaml-dev libprotobuf-c-dev protobuf-c-compiler libexpat1-dev zlib1g-dev
-    libxxhash-dev libopenmpi-dev openmpi-bin libdnnl-dev libhdf5-dev"
+    libxxhash-dev libopenmpi-dev openmpi-bin libdnnl-dev libhdf5-dev
+    libjpeg-dev"
 check="$build g++ clang clang-runtime clang-format clang-tidy cppcheck
     libcmocka-dev libhwloc-dev libmicrohttpd-dev libonnx-testdata python3
     man-db libmpich-dev mpich"

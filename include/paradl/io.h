@@ -33,6 +33,7 @@ struct pdl_io_options {
     uint64_t seed;                  /* of "synthetic" */
     int64_t classes;   /* or vocabulary, where known; 0: by content */
     int64_t max_bytes; /* held in memory at most; 0: 8 GiB */
+    int64_t side;      /* JPEG images become side x side; 0: 224 */
 };
 
 /* A format; the table is walked by the program and the tests. */

@@ -105,7 +105,7 @@ struct io_format {
 };
 extern const struct io_format io_format_idx, io_format_npy, io_format_cifar,
     io_format_hdf5, io_format_csv, io_format_text, io_format_tokens,
-    io_format_synthetic;
+    io_format_synthetic, io_format_images, io_format_webdataset;
 
 /* ---- files ------------------------------------------------------------ */
 

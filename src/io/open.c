@@ -13,8 +13,10 @@
 /* In the order of probing: those with a magic number first, those that take
  * anything last. To add one: its file, a declaration in io_priv.h, a row. */
 static const struct io_format *const formats[] = {
-    &io_format_synthetic, &io_format_npy, &io_format_hdf5, &io_format_idx,
-    &io_format_cifar,     &io_format_csv, &io_format_text, &io_format_tokens,
+    &io_format_synthetic,  &io_format_npy, &io_format_hdf5,
+    &io_format_webdataset, &io_format_idx, &io_format_cifar,
+    &io_format_images,     &io_format_csv, &io_format_text,
+    &io_format_tokens,
 };
 enum { NFORMATS = sizeof formats / sizeof formats[0], HEAD = 65536 };
 
@@ -102,7 +104,9 @@ static const struct io_format *choose(const struct io_source *src,
     if (opt->format)
         return unknown_format(opt->format, err);
     pdl_say(err, "%s: no data set that can be read", src->path);
-    pdl_hint(err, "IDX, CIFAR, HDF5, NumPy, CSV, text and token files are");
+    pdl_hint(
+        err,
+        "IDX, CIFAR, HDF5, NumPy, JPEG, tar, CSV, text and token files are");
     return NULL;
 }
 

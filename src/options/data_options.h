@@ -7,7 +7,7 @@
 
 struct data_options {
     const char *store, *shuffle, *only;
-    int64_t ranks, threads, seed, sequence;
+    int64_t ranks, threads, seed, sequence, side;
 };
 
 #define AT(field) offsetof(struct data_options, field)
@@ -15,6 +15,8 @@ struct data_options {
 static const struct pdl_opt data_opts[] = {
     {"sequence", 0, PDL_OPT_COUNT, AT(sequence), "T", NULL,
      "tokens of a sample of text (default 256)"},
+    {"side", 0, PDL_OPT_COUNT, AT(side), "S", NULL,
+     "JPEG images become S x S (default 224)"},
 };
 static const struct pdl_opt data_stage_opts[] = {
     {"store", 0, PDL_OPT_TEXT, AT(store), "DIR", NULL,
@@ -31,6 +33,8 @@ static const struct pdl_opt data_stage_opts[] = {
      "that read and decode (default: processors)"},
     {"sequence", 0, PDL_OPT_COUNT, AT(sequence), "T", NULL,
      "tokens of a sample of text (default 256)"},
+    {"side", 0, PDL_OPT_COUNT, AT(side), "S", NULL,
+     "JPEG images become S x S (default 224)"},
 };
 // clang-format on
 #undef AT

@@ -92,7 +92,7 @@ static void json_shape(struct pdl_json *w, const char *key,
 static enum pdl_status open_set(const char *path, const struct data_options *o,
                                 pdl_io **out, struct pdl_err *err)
 {
-    struct pdl_io_options opt = {.sequence = o->sequence};
+    struct pdl_io_options opt = {.sequence = o->sequence, .side = o->side};
 
     if (strcmp(path, "synthetic") == 0)
         return pdl_fail(err, PDL_EINVAL,

@@ -139,7 +139,8 @@ static enum pdl_status stage_rank(struct stage *s, int64_t rank,
 static enum pdl_status stage_all(struct stage *s, const char *path,
                                  struct pdl_err *err)
 {
-    struct pdl_io_options opt = {.sequence = s->o->sequence};
+    struct pdl_io_options opt = {.sequence = s->o->sequence,
+                                 .side = s->o->side};
     int64_t only = -1;
     enum pdl_status st = PDL_OK;
 

@@ -28,6 +28,8 @@ static enum pdl_status open_data(struct session *s, struct pdl_err *err)
                      s->o.mean_squares, &like);
     if (strcmp(s->o.data, "synthetic") == 0)
         io.like = &like;
+    if (like.input.rank == 3) /* images are made to fit */
+        io.side = like.input.dim[1];
     if (io.sequence == 0)
         io.sequence =
             like.input.rank == 1 ? like.input.dim[0] : s->plan->model->tokens;

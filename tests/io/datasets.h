@@ -205,6 +205,8 @@ static const struct fixture {
     {"tokens", "tokens"},
     {"play.txt", "text"},
     {"digits", "csv"},
+    {NULL, "images"}, /* test_images.c makes those */
+    {NULL, "webdataset"},
 #ifdef PDL_HAVE_HDF5
     {"a.h5", "hdf5"},
 #else

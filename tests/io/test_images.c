@@ -1,0 +1,317 @@
+/* Folders of JPEG files and WebDataset's tar files: the images that were
+ * written, scaled, with their classes; what is damaged is one line. */
+#include "datasets.h"
+
+#ifdef PDL_HAVE_JPEG
+
+#include "images.h"
+
+#include <jpeglib.h>
+
+/* A smooth colour picture that says who it is: the class in red, the number in
+ * green, a slope from left to right in blue. */
+static size_t make_jpeg(unsigned char *out, size_t room, int w, int h,
+                        int label, int number)
+{
+    struct jpeg_compress_struct c;
+    struct jpeg_error_mgr e;
+    unsigned char *mem = NULL, *row = malloc((size_t)w * 3);
+    unsigned long len = 0;
+
+    c.err = jpeg_std_error(&e);
+    jpeg_create_compress(&c);
+    jpeg_mem_dest(&c, &mem, &len);
+    c.image_width = (JDIMENSION)w;
+    c.image_height = (JDIMENSION)h;
+    c.input_components = 3;
+    c.in_color_space = JCS_RGB;
+    jpeg_set_defaults(&c);
+    jpeg_set_quality(&c, 95, TRUE);
+    jpeg_start_compress(&c, TRUE);
+    for (int x = 0; x < w; x++) {
+        row[3 * x] = (unsigned char)(40 + label * 60);
+        row[3 * x + 1] = (unsigned char)(30 + number * 20);
+        row[3 * x + 2] = (unsigned char)(x * 255 / w);
+    }
+    while (c.next_scanline < c.image_height)
+        jpeg_write_scanlines(&c, &row, 1);
+    jpeg_finish_compress(&c);
+    jpeg_destroy_compress(&c);
+    assert_true(len <= room);
+    memcpy(out, mem, len);
+    free(mem);
+    free(row);
+    return len;
+}
+
+static void near(float v, int want)
+{
+    if (fabs((double)v * 255 - want) > 6)
+        fail_msg("%g where %d is expected", (double)v * 255, want);
+}
+
+static void is_picture(const pdl_io *io, int split, int64_t i, int label,
+                       int number)
+{
+    static float x[3 * 16 * 16];
+
+    assert_int_equal(label_of(io, split, i), label);
+    input_of(io, split, i, x);
+    near(x[5 * 16 + 3], 40 + label * 60);
+    near(x[256 + 2 * 16 + 9], 30 + number * 20);
+    assert_true(x[512 + 15] > x[512] + 0.08F);
+    assert_true(fabs((double)x[512 + 8] - 0.5) < 0.1); /* the middle */
+}
+
+static struct pdl_io_options small(void)
+{
+    return (struct pdl_io_options){.side = 16};
+}
+
+/* ---- folders ---- */
+
+static void make_folders(void)
+{
+    static const char *const parts[] = {
+        "pics",           "pics/train", "pics/train/ape", "pics/train/bee",
+        "pics/train/cat", "pics/val",   "pics/val/ape",   "pics/val/cat"};
+    static unsigned char mem[1 << 16];
+    char name[64];
+
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+        fx_folder(parts[i]);
+    for (int c = 0; c < 3; c++)
+        for (int i = 0; i < 4; i++) {
+            size_t n =
+                make_jpeg(mem, sizeof mem, 64 + 40 * i, 48 + 16 * c, c, i);
+
+            snprintf(name, sizeof name, "%s/%02d.JPG", parts[2 + c], i);
+            fx_write(name, mem, n);
+        }
+    fx_write("pics/train/ape/notes.txt", "x", 1);
+    fx_write("pics/val/ape/a.jpeg", mem,
+             make_jpeg(mem, sizeof mem, 20, 20, 0, 9));
+    fx_write("pics/val/cat/a.jpg", mem,
+             make_jpeg(mem, sizeof mem, 300, 40, 2, 9));
+}
+
+static void folders_are_classes(void **state)
+{
+    struct pdl_io_options opt = small();
+    const struct pdl_dataset *d;
+    pdl_io *io;
+
+    (void)state;
+    make_folders();
+    io = open_ok(fx("pics"), &opt);
+    d = pdl_io_describe(io);
+    assert_string_equal(d->format, "images");
+    assert_int_equal(d->classes, 3);
+    assert_int_equal(d->nsplits, 2);
+    assert_int_equal(d->split[0].samples, 12);
+    assert_string_equal(d->split[1].name, "test");
+    assert_int_equal(d->split[1].samples, 2);
+    for (int i = 0; i < 12; i++)
+        is_picture(io, 0, i, i / 4, i % 4);
+    is_picture(io, 1, 0, 0, 9);
+    is_picture(io, 1, 1, 2, 9);
+    pdl_io_close(io);
+    io = open_ok(fx("pics/train"), &opt); /* no splits */
+    assert_int_equal(pdl_io_describe(io)->nsplits, 1);
+    is_picture(io, 0, 5, 1, 1);
+    pdl_io_close(io);
+}
+
+static void damaged(const char *name, const void *data, size_t n,
+                    const char *why)
+{
+    struct pdl_io_options opt = small();
+    struct pdl_err err = {"", ""};
+    int64_t i = 0;
+    static float x[768];
+    pdl_io *io;
+    struct pdl_read r = {.nsamples = 1, .samples = &i};
+
+    fx_write(name, data, n);
+    io = open_ok(fx("bad"), &opt);
+    r.box = fx_all(&pdl_io_describe(io)->input);
+    assert_int_equal(pdl_io_input(io, &r, x, &err), PDL_EPARSE);
+    assert_non_null(strstr(err.msg, why));
+    assert_non_null(strstr(err.msg, "bad/one/a.jpg"));
+    assert_null(strchr(err.msg, '\n'));
+    pdl_io_close(io);
+}
+
+static void damaged_images_are_one_line(void **state)
+{
+    static unsigned char mem[1 << 16];
+    size_t n = make_jpeg(mem, sizeof mem, 100, 100, 1, 1);
+    struct pdl_io_options opt = small();
+    struct pdl_err err = {"", ""};
+    pdl_io *io = NULL;
+
+    (void)state;
+    fx_folder("bad");
+    fx_folder("bad/one");
+    damaged("bad/one/a.jpg", "no picture", 10, "JPEG");
+    damaged("bad/one/a.jpg", mem, n / 2, "JPEG");
+    fx_folder("pics/val/dog");
+    fx_write("pics/val/dog/a.jpg", mem, n);
+    assert_int_equal(pdl_io_open(fx("pics"), &opt, &io, &err), PDL_EPARSE);
+    assert_non_null(strstr(err.msg, "val/dog: a class"));
+}
+
+/* ---- tar ---- */
+
+static size_t put_entry(unsigned char *out, const char *name, const void *data,
+                        size_t n)
+{
+    unsigned sum = 0;
+
+    memset(out, 0, 512 + (n + 511) / 512 * 512);
+    snprintf((char *)out, 100, "%s", name);
+    snprintf((char *)out + 124, 12, "%011o", (unsigned)n);
+    out[156] = '0';
+    memcpy(out + 257, "ustar\00000", 8);
+    memset(out + 148, ' ', 8);
+    for (int i = 0; i < 512; i++)
+        sum += out[i];
+    snprintf((char *)out + 148, 8, "%06o", sum);
+    memcpy(out + 512, data, n);
+    return 512 + (n + 511) / 512 * 512;
+}
+
+static size_t put_sample(unsigned char *out, int label, int number)
+{
+    static unsigned char mem[1 << 16];
+    char name[64], text[16];
+    size_t n = make_jpeg(mem, sizeof mem, 50, 40, label, number), at;
+
+    snprintf(name, sizeof name, "set/%04d.jpg", number);
+    at = put_entry(out, name, mem, n);
+    snprintf(name, sizeof name, "set/%04d.json", number);
+    at += put_entry(out + at, name, "{}", 2);
+    snprintf(name, sizeof name, "set/%04d.cls", number);
+    snprintf(text, sizeof text, "%d\n", label);
+    return at + put_entry(out + at, name, text, strlen(text));
+}
+
+static unsigned char tar[1 << 18];
+
+static size_t make_tar(const char *name, int from, int to)
+{
+    size_t n = 0;
+
+    for (int i = from; i < to; i++)
+        n += put_sample(tar + n, i % 3, i);
+    memset(tar + n, 0, 1024);
+    fx_write(name, tar, n + 1024);
+    return n + 1024;
+}
+
+static void tar_files_are_shards(void **state)
+{
+    struct pdl_io_options opt = small();
+    const struct pdl_dataset *d;
+    pdl_io *io;
+
+    (void)state;
+    fx_folder("wds");
+    make_tar("wds/train-000.tar", 0, 4);
+    make_tar("wds/train-001.tar", 4, 7);
+    make_tar("wds/val-000.tar", 7, 9);
+    io = open_ok(fx("wds"), &opt);
+    d = pdl_io_describe(io);
+    assert_string_equal(d->format, "webdataset");
+    assert_int_equal(d->classes, 3);
+    assert_int_equal(d->split[0].samples, 7);
+    assert_int_equal(d->split[1].samples, 2);
+    for (int i = 0; i < 7; i++)
+        is_picture(io, 0, i, i % 3, i);
+    is_picture(io, 1, 1, 8 % 3, 8);
+    pdl_io_close(io);
+    io = open_ok(fx("wds/train-001.tar"), &opt);
+    is_picture(io, 0, 0, 1, 4);
+    pdl_io_close(io);
+}
+
+static void bad_tar(size_t n, const char *why)
+{
+    struct pdl_io_options opt = small();
+    struct pdl_err err = {"", ""};
+    pdl_io *io = NULL;
+
+    fx_write("bad.tar", tar, n);
+    assert_int_equal(pdl_io_open(fx("bad.tar"), &opt, &io, &err), PDL_EPARSE);
+    assert_non_null(strstr(err.msg, why));
+    assert_null(strchr(err.msg, '\n'));
+}
+
+static void damaged_tar_files_are_one_line(void **state)
+{
+    size_t n = make_tar("whole.tar", 0, 2);
+
+    (void)state;
+    bad_tar(700, "damaged at byte 0");
+    tar[20] ^= 1; /* a name: the header's sum is another */
+    bad_tar(n, "damaged at byte 0");
+    n = put_entry(tar, "a.jpg", "x", 1);
+    memset(tar + n, 0, 1024);
+    bad_tar(n + 1024, "no .cls");
+    n += put_entry(tar + n, "a.cls", "seven", 5);
+    memset(tar + n, 0, 1024);
+    bad_tar(n + 1024, "no number of a class");
+}
+
+/* ---- into a store ---- */
+
+static void a_store_holds_what_was_decoded(void **state)
+{
+    struct pdl_io_options opt = small();
+    pdl_io *io = open_ok(fx("wds"), &opt), *over = NULL;
+    struct pdl_err err = {"", ""};
+    struct pdl_store_info info;
+    static float a[768], b[768];
+    int64_t ids[7] = {0, 1, 2, 3, 4, 5, 6};
+    struct pdl_store_fill f = {
+        .source = io, .threads = 2, .samples = ids, .n = 7};
+    pdl_store *s = NULL;
+
+    (void)state;
+    assert_int_equal(pdl_store_open(fx("w.store"), io, 0, 7, &s, &err), PDL_OK);
+    assert_int_equal(pdl_store_fill(s, &f, &err), PDL_OK);
+    pdl_store_describe(s, &info);
+    assert_string_equal(info.elem, "u8");
+    assert_int_equal(info.record_bytes, 776);
+    assert_int_equal(pdl_io_over_store(io, s, 0, &over, &err), PDL_OK);
+    for (int64_t i = 0; i < 7; i++) {
+        input_of(io, 0, i, a);
+        input_of(over, 0, i, b);
+        assert_memory_equal(a, b, sizeof a);
+    }
+    pdl_io_close(over);
+    pdl_store_close(s);
+    pdl_io_close(io);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(folders_are_classes),
+        cmocka_unit_test(damaged_images_are_one_line),
+        cmocka_unit_test(tar_files_are_shards),
+        cmocka_unit_test(damaged_tar_files_are_one_line),
+        cmocka_unit_test(a_store_holds_what_was_decoded),
+    };
+
+    return cmocka_run_group_tests(tests, begin, end);
+}
+
+#else
+
+int main(void)
+{
+    return 77;
+}
+
+#endif
