@@ -98,7 +98,7 @@ static enum pdl_status sum(pdl_compress *x, float *v, int64_t n,
 {
     int ranks = pdl_comm_size(x->comm);
 
-    x->sent += 2 * (ranks - 1) * (n * (int64_t)sizeof *v) / ranks;
+    x->sent += (int64_t)(ranks - 1) * 2 * n * (int64_t)sizeof *v / ranks;
     return pdl_comm_start_allreduce(x->comm, v, v, n, PDL_COMM_F32,
                                     PDL_COMM_SUM, &x->request, err);
 }

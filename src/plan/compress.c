@@ -36,7 +36,8 @@ bool pdl_compress_parse(const char *text, struct pdl_compression *out)
     for (int k = PDL_COMPRESS_TOPK; k < PDL_NCOMPRESS; k++) {
         bool takes = ways[k].most > 0;
 
-        if (strlen(ways[k].name) != len || strncmp(ways[k].name, text, len))
+        if (strlen(ways[k].name) != len ||
+            strncmp(ways[k].name, text, len) != 0)
             continue;
         if (takes != (text[len] == ':'))
             return false;

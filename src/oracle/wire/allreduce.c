@@ -81,9 +81,10 @@ static double halving_doubling(const struct oracle_wire *w, double n,
 
     if (!isfinite(once) || w->level == 0 || !(w->near_bytes_per_s > 0))
         return once;
-    for (double d = 1; d < n; d *= 2, part /= 2)
-        t += d < local ? w->near_alpha_s + part / w->near_bytes_per_s
-                       : out->alpha_s + part * local / out->bytes_per_s;
+    for (int64_t d = 1; d < (int64_t)n; d *= 2, part /= 2)
+        t += d < (int64_t)local
+                 ? w->near_alpha_s + part / w->near_bytes_per_s
+                 : out->alpha_s + part * local / out->bytes_per_s;
     return 2 * t;
 }
 
