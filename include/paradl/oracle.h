@@ -738,6 +738,15 @@ enum pdl_status pdl_price_ops(const struct pdl_plan *plan,
                               const struct pdl_oracle_options *opt,
                               struct pdl_op_price *out, struct pdl_err *err);
 
+/* Seconds of buckets of these many bytes, exchanged as operation `op` (an
+ * allreduce of gradients) would be, by this algorithm (NULL: the quickest) or
+ * compressed so; infinite where the algorithm does not run on such a group. */
+void pdl_exchange_seconds(const struct pdl_plan *plan,
+                          const struct pdl_system *sys,
+                          const struct pdl_oracle_options *opt, int op,
+                          const char *algorithm, const char *compress,
+                          const double *bytes, int n, double *seconds);
+
 /* ---- who shares what --------------------------------------------------- */
 
 /* Collectives of one kind on one set of mesh factors: how many of their flows

@@ -27,6 +27,7 @@ extern const struct pdl_cmd cli_scale, cli_train, cli_evaluate, cli_diff_run;
 extern const struct pdl_cmd cli_compare, cli_design;
 extern const struct pdl_cmd cli_fit_in;
 extern const struct pdl_cmd cli_place;
+extern const struct pdl_cmd cli_tune;
 extern const struct pdl_cmd cli_model_show, cli_model_list, cli_model_convert;
 extern const struct pdl_cmd cli_framework_list, cli_framework_show;
 extern const struct pdl_cmd cli_system_list, cli_system_show, cli_system_import;

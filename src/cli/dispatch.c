@@ -18,6 +18,7 @@ const struct pdl_cmd *const cli_commands[] = {
     &cli_scale,
     &cli_fit_in,
     &cli_place,
+    &cli_tune,
     &cli_compare,
     &cli_design,
     &cli_train,

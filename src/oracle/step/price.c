@@ -45,6 +45,25 @@ void pdl_price_op(const struct pdl_plan *plan, const struct pdl_system *sys,
     }
 }
 
+void pdl_exchange_seconds(const struct pdl_plan *plan,
+                          const struct pdl_system *sys,
+                          const struct pdl_oracle_options *opt, int op,
+                          const char *algorithm, const char *compress,
+                          const double *bytes, int n, double *seconds)
+{
+    struct oracle o = {.p = plan, .sys = sys, .opt = opt};
+    int stage = plan->tensors[plan->ops[op].in[0]].stage;
+    int64_t ranks[ORACLE_MAX_RANKS + ORACLE_MORE];
+    struct oracle_changed changed;
+    struct oracle_lane room;
+
+    oracle_settle(&o, &changed);
+    oracle_ranks(plan, stage, ranks);
+    for (int i = 0; i < n; i++)
+        seconds[i] = oracle_exchange(oracle_on_stage(&o, stage, &room), op,
+                                     ranks[0], algorithm, compress, bytes[i]);
+}
+
 static void price_items(const struct oracle *o, const struct oracle_ranks *r,
                         int first, int nitems, bool gradient, bool comm_only,
                         struct pdl_op_price *out)

@@ -507,6 +507,19 @@ static double on_wires(const struct oracle *o, int op, int64_t rank,
     }
 }
 
+double oracle_exchange(const struct oracle *o, int op, int64_t rank,
+                       const char *algorithm, const char *compress,
+                       double bytes)
+{
+    const struct pdl_plan_op *x = &o->p->ops[op];
+    struct oracle_wire w = wire_of(o, rank, x, true);
+    double n = (double)group_size(o, x->group);
+
+    bytes *= oracle_travels(o, x);
+    return compress ? oracle_compressed(o, &w, compress, n, bytes)
+                    : oracle_allreduce(o, &w, algorithm, n, bytes);
+}
+
 /* Gradients into one buffer, divided there by the number of ranks, and back:
  * each read and written three times, by two copies of its own. */
 static double buffering(const struct oracle *o, int op, int64_t rank)

@@ -44,6 +44,10 @@ struct oracle_price {
 bool oracle_stays_on_lane(const struct oracle *o, const struct pdl_plan_op *x);
 double oracle_comm(const struct oracle *o, int op, int64_t rank, bool gradient,
                    struct oracle_price *how);
+/* gradients of so many bytes, exchanged by another algorithm or compressed */
+double oracle_exchange(const struct oracle *o, int op, int64_t rank,
+                       const char *algorithm, const char *compress,
+                       double bytes);
 /* sharing.c: ends of the group of a rank; flows that leave the block of `size`
  * PEs that the rank is in; what borders above the node leave of w's rate */
 enum oracle_pattern oracle_pattern_of(enum pdl_plan_op_kind kind);

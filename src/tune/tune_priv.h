@@ -1,0 +1,41 @@
+/* tune: the gradients of a step and the model of their exchange. */
+#ifndef TUNE_PRIV_H
+#define TUNE_PRIV_H
+
+#include "paradl/tune.h"
+
+/* One weight's gradient, in the order in which backward makes them. */
+struct tune_gradient {
+    uint32_t group;
+    int stage;
+    int64_t bytes;
+    double ready_s;
+};
+
+/* Seconds of buckets of these sizes, by the way that is looked at. */
+enum { TUNE_SIZES = 24 };
+
+struct tune {
+    pdl_arena *arena;
+    const struct pdl_model *model;
+    const struct pdl_system *sys;
+    const struct pdl_oracle_options *oracle;
+    const struct pdl_plan_options *plan;
+    struct pdl_strategy strategy, each; /* as given; a bucket each */
+    const struct pdl_plan *alone;       /* every gradient a bucket */
+    struct tune_gradient *gradient;
+    int n, op;                 /* gradients; the operation of the largest */
+    double backward_s, rest_s; /* when backward ends; update and the like */
+    double size[TUNE_SIZES], seconds[TUNE_SIZES];
+    int64_t projected;
+};
+
+/* Lowers with every gradient alone, and finds when each is ready. */
+enum pdl_status tune_gradients(struct tune *t, struct pdl_err *err);
+/* From now on buckets travel so; false: they cannot. */
+bool tune_ways(struct tune *t, const char *algorithm, const char *compress);
+/* Seconds of the step with these buckets; writes them too unless NULL. */
+double tune_estimate(const struct tune *t, const struct pdl_tuned *w,
+                     struct pdl_tuned_bucket *out, int *n);
+
+#endif

@@ -1,0 +1,192 @@
+/* The chooser against everything there is to choose from, and against what is
+ * known of when compression pays. */
+#include "paradl/tune.h"
+
+#include "effort.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+struct question {
+    const char *model, *system, *strategy;
+    int64_t batch;
+};
+
+static struct pdl_tune_result answer(pdl_arena *a, const struct question *q,
+                                     struct pdl_tune_options opt)
+{
+    struct pdl_plan_options plan = {.batch = q->batch};
+    struct pdl_oracle_options *oracle =
+        PDL_NEW(a, struct pdl_oracle_options, 1);
+    struct pdl_system *sys = PDL_NEW(a, struct pdl_system, 1);
+    const struct pdl_model *model;
+    struct pdl_err err = {"", ""};
+    struct pdl_tune_result r = {.nbuckets = 0};
+
+    assert_true(oracle && sys);
+    oracle->precision = PDL_PREC_FP32;
+    if (pdl_zoo_build(a, q->model, &model, &err) != PDL_OK ||
+        pdl_system_open(a, q->system, sys, &err) != PDL_OK ||
+        pdl_tune(a, model, sys, oracle, &plan, q->strategy, &opt, &r, &err) !=
+            PDL_OK)
+        fail_msg("%s on %s: %s", q->model, q->system, err.msg);
+    return r;
+}
+
+static uint64_t state_of_draws = 11;
+
+static int64_t draw(int64_t n)
+{
+    state_of_draws = state_of_draws * UINT64_C(6364136223846793005) +
+                     UINT64_C(1442695040888963407);
+    return (int64_t)((state_of_draws >> 33) % (uint64_t)n);
+}
+
+static struct question random_question(pdl_arena *a, bool small)
+{
+    static const char *const models[] = {"lenet5",    "squeezenet",
+                                         "vgg16",     "resnet50",
+                                         "resnet152", "mobilenet_v2"};
+    static const struct {
+        const char *name;
+        int pes;
+    } systems[] = {{"dgx-a100", 8}, {"abci-v100", 4}, {"dgx-h100", 8},
+                   {"summit", 6},   {"mi300x", 8},    {"perlmutter", 4}};
+    static const char *const nics[] = {"1x125MB/s", "1x0.375GB/s", "1x1.25GB/s",
+                                       "2x12.5GB/s", "4x25GB/s"};
+    int s = (int)draw(6), nodes = 1 << draw(4);
+    int64_t pes = (int64_t)nodes * systems[s].pes;
+
+    return (struct question){
+        models[draw(small ? 3 : 6)],
+        pdl_arena_printf(a, "%s:nodes=%d,nic=%s", systems[s].name, nodes,
+                         nics[draw(5)]),
+        pdl_arena_printf(a, "data=%lld", (long long)pes),
+        pes * (INT64_C(4) << draw(4))};
+}
+
+/* As the chooser counts: 3 % more for what nobody has trained with. */
+static double worth(const struct pdl_tuned *x)
+{
+    return x->x.step_s *
+           (pdl_tune_loss(x->compress) == PDL_TUNE_UNKNOWN ? 1.03 : 1);
+}
+
+static void the_choice_is_near_the_best(void **state)
+{
+    int n = (int)effort(3, 6, 50);
+    double worst = 0, slowest = 0;
+
+    (void)state;
+    for (int i = 0; i < n; i++) {
+        pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+        struct question q = random_question(a, n < 50);
+        struct pdl_tune_result r =
+            answer(a, &q, (struct pdl_tune_options){.lossless = false});
+        struct pdl_tune_result all =
+            answer(a, &q, (struct pdl_tune_options){.exhaustive = true});
+        double any = worth(&r.any) / worth(&all.any) - 1;
+        double dense = r.dense.x.step_s / all.dense.x.step_s - 1;
+
+        worst = fmax(worst, fmax(any, dense));
+        slowest = fmax(slowest, r.seconds);
+        if (any > .03 || dense > .03)
+            fail_msg("%s %s %s: %s, best %s: %.1f %%, %s, best %s: %.1f %%",
+                     q.model, q.system, q.strategy, r.any.strategy,
+                     all.any.strategy, 100 * any, r.dense.strategy,
+                     all.dense.strategy, 100 * dense);
+        assert_true(all.combinations == r.combinations);
+        assert_true(r.projected < 16);
+        pdl_arena_destroy(a);
+    }
+    print_message("%d pairs: at most %.2f %% from the best, %.0f ms\n", n,
+                  100 * worst, 1e3 * slowest);
+}
+
+/* The pattern of Agarwal et al. (MLSys 2022): fast links and small networks gain
+ * nothing, slow links do. */
+static void compression_pays_on_slow_links_only(void **state)
+{
+    static const struct {
+        const char *model, *nic;
+        int64_t each;
+        bool pays;
+    } rows[] = {
+        {"resnet50", "2x12.5GB/s", 64, false},
+        {"resnet50", "1x125MB/s", 64, true},
+        {"mobilenet_v2", "1x3.125GB/s", 64, false},
+        {"vgg16", "1x125MB/s", 16, true},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+        struct question q = {
+            rows[i].model,
+            pdl_arena_printf(a, "abci-v100:nodes=4,nic=%s", rows[i].nic),
+            "data=16", 16 * rows[i].each};
+        struct pdl_tune_result r =
+            answer(a, &q, (struct pdl_tune_options){.lossless = false});
+
+        if ((r.best->compress != NULL) != rows[i].pays)
+            fail_msg("%s at %s: %s", rows[i].model, rows[i].nic,
+                     r.best->strategy);
+        pdl_arena_destroy(a);
+    }
+}
+
+static void only_exact_ones_where_asked(void **state)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct question q = {"vgg16", "abci-v100:nodes=2,nic=1x125MB/s", "data=8",
+                         64};
+    struct pdl_tune_result r =
+        answer(a, &q, (struct pdl_tune_options){.lossless = true});
+
+    (void)state;
+    assert_true(pdl_tune_loss(r.any.compress) == PDL_TUNE_EXACT);
+    assert_true(r.nbuckets > 0 && r.bucket[0].bytes > 0);
+    pdl_arena_destroy(a);
+}
+
+static void what_exchanges_nothing_is_refused(void **state)
+{
+    static const char *const wrong[] = {"serial", "data=8,zero=1", "dta=8"};
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+
+    (void)state;
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        struct pdl_plan_options plan = {.batch = 8};
+        struct pdl_oracle_options oracle = {.precision = PDL_PREC_FP32};
+        struct pdl_tune_options opt = {.lossless = false};
+        struct pdl_tune_result r;
+        struct pdl_system sys;
+        const struct pdl_model *model;
+        struct pdl_err err = {"", ""};
+
+        assert_int_equal(pdl_zoo_build(a, "lenet5", &model, &err), PDL_OK);
+        assert_int_equal(pdl_system_open(a, "dgx-a100", &sys, &err), PDL_OK);
+        assert_int_not_equal(
+            pdl_tune(a, model, &sys, &oracle, &plan, wrong[i], &opt, &r, &err),
+            PDL_OK);
+    }
+    pdl_arena_destroy(a);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_choice_is_near_the_best),
+        cmocka_unit_test(compression_pays_on_slow_links_only),
+        cmocka_unit_test(only_exact_ones_where_asked),
+        cmocka_unit_test(what_exchanges_nothing_is_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
