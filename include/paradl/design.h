@@ -212,7 +212,7 @@ struct pdl_design_options {
     bool exhaustive;  /* search every design, share only equal ones */
     double tolerance; /* of a bound that settles a design; 0: 1 % */
     double between;   /* gap up to which a plan of machines on both sides is
-                         taken without a search; 0: 10 % */
+                         taken without a search; 0: 30 % */
     int threads;      /* 0: all cores */
     int draws;        /* 0: 2000 */
     uint64_t seed;

@@ -9,8 +9,8 @@
  *            within the tolerance of that, B is settled;
  *   between  where B lies between searched machines A and C (latencies aside)
  *            that have the same best plan, or where the best of their plans is
- *            within 10 % of the bound, that one is taken: nothing proved, but
- *            what it can be off by is said (doc/design.md: what it was);
+ *            within 30 % of the bound, that one is taken: nothing is proved, but
+ *            what it can be off by is stated (doc/design.md has what it was);
  *   search   else the space of B is searched.
  * Waves: machines that no open one outdoes are searched, all others tried, then
  * those that outdo no open one, and so on towards the middle. What is tried
@@ -26,7 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEPT = 3, MAX_TRIED = 24, MANY = 60 };
+enum { KEPT = 24, MAX_TRIED = 120, MANY = 60 };
 
 /* A workload on a machine. */
 struct cell {
@@ -357,7 +357,7 @@ static void try_bound(struct sharing *s, const struct task *t)
     const struct pdl_design_options *opt = s->w->opt;
     struct cell *c = cell_of(s, t->machine, t->workload);
     double tolerance = opt->tolerance > 0 ? opt->tolerance : 0.01;
-    double between = opt->between > 0 ? opt->between : 0.1;
+    double between = opt->between > 0 ? opt->between : 0.3;
     double best = INFINITY, floor_s;
     struct sides x;
     const char *plan;
