@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Plans that were found before, so that a sweep that was stopped goes on: a
- * title, then lines "KEY STRATEGY". The key is a hash of all that the search
- * was told and of the program's version; a plan is priced again before it
- * counts. */
+ * Plans that were found before, so that a sweep that was stopped goes on: lines
+ * "KEY STRATEGY" after a title. The key is a hash of all that the search was
+ * told and of the program's version; a plan is priced again before it counts.
+ */
 #include "design_priv.h"
 
 #include <errno.h>

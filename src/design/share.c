@@ -9,8 +9,8 @@
  *            within the tolerance of that, B is settled;
  *   between  where B lies between searched machines A and C (latencies aside)
  *            that have the same best plan, or where the best of their plans is
- *            within 30 % of the bound, that one is taken: nothing is proved, but
- *            what it can be off by is stated (doc/design.md has what it was);
+ *            within 30 % of the bound, that one is taken: nothing is proved,
+ *            but what it can be off by is stated (doc/design.md: what it was);
  *   search   else the space of B is searched.
  * Waves: machines that no open one outdoes are searched, all others tried, then
  * those that outdo no open one, and so on towards the middle. What is tried

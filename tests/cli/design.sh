@@ -4,7 +4,7 @@ set +e
 steady() { grep -E '^(best|within|what|note|stopped|[0-9]+ (design|plan)| *DESIGN)' | sed -E 's/; [0-9.]+ s$/; T s/; s/ +/ /g'; }
 $paradl design "$data/../../examples/design.yaml" --threads 1 | steady
 $paradl design --model resnet50 --batch 512 --samples 1M --systems 'dgx-h100;dgx-a100' --pes 8,16 --money rent --goal time --top 2 --csv d.csv | steady
-head -1 d.csv; wc -l <d.csv
+head -1 d.csv | tr , ' ' | fold -sw 70; wc -l <d.csv
 $paradl design "$data/../../examples/design.yaml" --json | python3 -c '
 import json, sys
 d = json.load(sys.stdin)
@@ -15,7 +15,7 @@ print(all(a["cost"] <= b["cost"] for a, b in zip(d["designs"], d["designs"][1:d[
 one="$paradl design --model resnet50 --batch 512 --samples 1M --systems dgx-h100 --pes 8"
 $one --power 10kW; echo "rc $?"
 $one --budget 1000; echo "rc $?"
-$one --deadline 1s 2>&1 | sed -E 's/[0-9.]+ (s of|times)/N \1/g'; echo "rc $?"
+$one --deadline 1s 2>err; echo "rc $?"; grep -c "breaks deadline of resnet50" err
 $one --region atlantis; echo "rc $?"
 $paradl design --model resnet50 --batch 512 --samples 1M --systems dgx-gb300 --pes 72 --money rent; echo "rc $?"
 $paradl design --model resnet50 --batch 512 --samples 1M --systems dgx-h100 --pes 12; echo "rc $?"

@@ -2,8 +2,8 @@
  *
  * paradl compare: two results, systems or plan files side by side, number by
  * number; with a model, the best plans of it on two systems. Everything is
- * compared as its JSON, so whatever a command prints
- * can be compared; rows of a list meet by what names them. */
+ * compared as its JSON, so whatever a command prints can be compared; rows of a
+ * list meet by what names them. */
 #include "cli/output/projection.h"
 #include "cli/questions/best.h"
 

@@ -293,8 +293,8 @@ const struct pdl_cmd cli_design = {
             "done; with --memo the next call goes on. Questions with several "
             "workloads, growing parameters and constraints are files "
             "(doc/formats/design.md).",
-    .example = "paradl design --model vgg16 --batch 64 --samples 9M "
-               "--systems dgx-a100 --pes 8",
+    .example = "paradl design --model vgg16 --batch 64 --samples 1M --systems "
+               "dgx-h100 --pes 8",
     .opts = opts,
     .nopts = sizeof opts / sizeof opts[0],
     .opts_size = sizeof(struct options),
