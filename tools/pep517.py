@@ -62,10 +62,13 @@ def run(*command):
 
 
 def build_library(folder):
-    """libparadl.so.0 without MPI, and the libraries that go beside it."""
+    """libparadl.so.0 without MPI, and the libraries that go beside it. From
+    objects that are there already where PDL_WHEEL_LIBRARY names a
+    libparadl.a."""
     run("cmake", "-S", str(ROOT), "-B", folder, "-G", "Ninja",
         "-DPDL_RUN=OFF", "-DPDL_TESTS=OFF", "-DPDL_STATIC_DEPS=ON",
         "-DPDL_WERROR=OFF",
+        f"-DPDL_LIBRARY={os.environ.get('PDL_WHEEL_LIBRARY', '')}",
         f"-DCMAKE_C_FLAGS=-ffile-prefix-map={ROOT}=. "
         f"-ffile-prefix-map={folder}=build")
     run("ninja", "-C", folder, *os.environ.get("PDL_NINJA", "").split(),

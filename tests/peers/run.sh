@@ -9,14 +9,18 @@ tmp=$(mktemp -d) || exit 4
 trap 'rm -rf "$tmp"' EXIT
 export paradl tmp
 one() { # script
-    local name
+    local name start=$SECONDS
     name=$(basename "$1")
     bash "$1" "$paradl" >"$tmp/$name.log" 2>&1
     echo $? >"$tmp/$name.rc"
+    echo "$((SECONDS - start)) s ${name%.sh}" >>"$tmp/seconds"
     flock "$tmp" cat "$tmp/$name.log"
 }
 export -f one
-find "$here" -name '*.sh' ! -name run.sh -print0 | sort -z | xargs -0 -P2 -I{} bash -c 'one "$1"' one {}
+# Packages compile everything: what begins first does not end last.
+first=$here/packages.sh
+find "$here" -name '*.sh' ! -name run.sh ! -name packages.sh -print0 | sort -z |
+    cat <(printf '%s\0' "$first") - | xargs -0 -P2 -I{} bash -c 'one "$1"' one {}
 passed=0 failed=0 skipped=0
 for t in "$here"/*.sh; do
     name=$(basename "$t")
@@ -27,5 +31,6 @@ for t in "$here"/*.sh; do
     *) failed=$((failed + 1)); echo "FAILED $name" ;;
     esac
 done
+sort -rn "$tmp/seconds" | head -n 8 | paste -sd, | sed 's/,/, /g; s/^/peers, longest: /'
 echo "peers: $passed passed, $failed failed, $skipped skipped"
 [ $failed = 0 ]
