@@ -138,6 +138,10 @@ endif()
 add_executable(bench_train_layers EXCLUDE_FROM_ALL bench/train_layers.c)
 target_link_libraries(bench_train_layers PRIVATE pdl_flags paradl_run_static)
 
+# What samples cost beside training: ninja bench_data_costs.
+add_executable(bench_data_costs EXCLUDE_FROM_ALL bench/data_costs.c)
+target_link_libraries(bench_data_costs PRIVATE pdl_flags paradl_run_static)
+
 # Operands and results for tests/peers/train_torch.sh.
 add_executable(peer_train_kernels EXCLUDE_FROM_ALL tests/peers/train_kernels.c)
 target_link_libraries(peer_train_kernels PRIVATE pdl_flags paradl_run_static

@@ -47,7 +47,10 @@ static bool add_name(struct names *x, const char *text)
         x->room = room;
     }
     x->name[x->n] = strdup(text);
-    return x->name[x->n++] != NULL;
+    if (!x->name[x->n])
+        return false;
+    x->n++;
+    return true;
 }
 
 static int by_name(const void *a, const void *b)

@@ -32,7 +32,7 @@ int64_t io_store_file_bytes(const struct store_header *h)
     if (!pdl_mul64(h->capacity, h->record_bytes, &slots) ||
         !pdl_mul64(h->capacity, (int64_t)sizeof(struct store_line), &lines) ||
         !pdl_add64(slots, lines, &all) ||
-        !pdl_add64(all, 2 * STORE_HEADER, &all))
+        !pdl_add64(all, (int64_t)2 * STORE_HEADER, &all))
         return -1;
     return all;
 }
@@ -142,6 +142,8 @@ static void write_header(struct pdl_store *s)
 {
     unsigned char *to;
 
+    if (!s->map)
+        return;
     s->h.generation++;
     s->h.sum = sum_of(&s->h);
     to = s->map + (s->h.generation % 2) * STORE_HEADER;
@@ -321,5 +323,5 @@ void io_store_close_file(struct pdl_store *s)
 
 unsigned char *io_store_slot(const struct pdl_store *s, int64_t slot)
 {
-    return s->map + 2 * STORE_HEADER + slot * s->h.record_bytes;
+    return s->map + (int64_t)2 * STORE_HEADER + slot * s->h.record_bytes;
 }

@@ -39,6 +39,30 @@ static bool pack(const struct io_array *a, bool integer, const void *from,
     return true;
 }
 
+/* Bytes that the source holds as bytes, one after the other: a copy. */
+static bool copy_bytes(const pdl_store *s, const pdl_io *io, int split,
+                       int64_t sample, unsigned char *to)
+{
+    int64_t n = 1;
+
+    for (int i = 0; io->pixels && i < io->nsegments; i++) {
+        const struct io_segment *x = &io->segment[i];
+
+        if (x->split != split || sample < x->first ||
+            sample >= x->first + x->input.count)
+            continue;
+        for (int d = x->input.rank - 1; d >= 0; n *= x->input.dim[d--])
+            if (x->input.step[d] != n)
+                return false;
+        if (n != s->input.stride)
+            return false;
+        memcpy(to, x->input.at + (sample - x->first) * x->input.stride,
+               (size_t)n);
+        return true;
+    }
+    return false;
+}
+
 enum pdl_status io_store_encode(const pdl_store *s, const pdl_io *io, int split,
                                 int64_t sample, void *record,
                                 struct pdl_err *err)
@@ -54,10 +78,14 @@ enum pdl_status io_store_encode(const pdl_store *s, const pdl_io *io, int split,
     if (!x)
         return pdl_fail(err, PDL_ENOMEM, "%s: out of memory", s->path);
     memset(to, 0, (size_t)s->h.record_bytes);
-    st = io->ops->input(io, split, sample, &in, x, err);
-    if (st == PDL_OK && !pack(&s->input, d->input.integer, x, to))
-        st = pdl_fail(err, PDL_EPARSE, "%s: sample %lld is no picture of bytes",
-                      io->path, (long long)sample);
+    st = PDL_OK;
+    if (!copy_bytes(s, io, split, sample, to)) {
+        st = io->ops->input(io, split, sample, &in, x, err);
+        if (st == PDL_OK && !pack(&s->input, d->input.integer, x, to))
+            st = pdl_fail(err, PDL_EPARSE,
+                          "%s: sample %lld is no picture of bytes", io->path,
+                          (long long)sample);
+    }
     if (st == PDL_OK)
         st = io->ops->target(io, split, sample, &out, x, err);
     if (st == PDL_OK &&
