@@ -50,7 +50,7 @@ static void step(const struct pdl_coll_job *job, int rank, int64_t s,
     if (h->scatter && round < 2)
         coll_kautz_scatter(v, round, port, out);
     else
-        coll_kautz_gather(v, round - 2 * h->scatter, port, out);
+        coll_kautz_gather(v, h->scatter ? round - 2 : round, port, out);
 }
 
 /* All ports of a round at once. */
