@@ -51,7 +51,7 @@ void oracle_find_ranks(const struct oracle *o, int stage,
                        struct oracle_ranks *out);
 /* ranks of the first stage; those of others differ in the stage alone */
 bool oracle_find_alike(struct oracle *o);
-/* slowest.c: does it use the network; the slowest rank's seconds, the most
+/* op_price.c: does it use the network; the slowest rank's seconds, the most
  * flows and the highest level (for compute: -1) */
 bool oracle_is_comm(enum pdl_plan_op_kind kind);
 const struct oracle_price *oracle_slowest(const struct oracle *o, int op,
@@ -63,8 +63,7 @@ enum pdl_status oracle_price_ops(const struct pdl_plan *plan,
                                  const struct pdl_oracle_options *opt,
                                  bool comm_only, struct pdl_op_price *out,
                                  struct pdl_err *err);
-/* memo.c: bytes of a tensor, and the slowest rank's price of an operation:
- * true where an equal one was asked for before, else *out waits for it */
+/* what it remembers */
 struct oracle_seen; /* prices and sizes; plans that are priced one at a time,
                        and forget before they begin, may share them */
 struct oracle_seen *oracle_seen_make(pdl_arena *a);
@@ -78,13 +77,6 @@ void oracle_memo_forget(struct oracle *o, bool ranks);
 int oracle_number_ops(const struct oracle *o, int first, int n, int *number,
                       int *op, int count, int *table, int nslots);
 bool oracle_same_attr(const struct pdl_attr *a, const struct pdl_attr *b);
-int oracle_tensor_form(const struct oracle *o, int tensor);
-/* of each of the ranks the first whose parts of all operands have the same
- * extents; false: not known */
-bool oracle_same_parts(const struct oracle *o, int op,
-                       const struct oracle_ranks *r, uint8_t *as);
-bool oracle_recall(const struct oracle *o, int op, int stage, bool gradient,
-                   struct oracle_price **out);
 /* project.c: the order of its tasks; of a stage whose activations its PEs hold
  * at a time */
 bool oracle_find_order(struct oracle *o);
@@ -95,13 +87,12 @@ static inline int64_t oracle_in_flight(const struct oracle *o, int stage)
 /* project.c: how many rounds one that is written stands for (rolled plans) */
 int64_t oracle_times(const struct oracle *o, int round);
 /* io.c: seconds of opening files, and of reading and staging a step's samples
- * (proportional to its micro-batches); what they add to the rest of the step */
+ * (proportional to its micro-batches) */
 struct oracle_loading {
     double open_s, load_s;
 };
 struct oracle_loading oracle_loading(const struct oracle *o);
-double oracle_io(const struct oracle_loading *x, double rest_s);
-/* groups.c: the oracle as a stage's PEs make it (o itself where all are of one
+/* pe_kinds.c: the oracle as a stage's PEs make it (o itself where all are of one
  * kind); mean peak rate; memory of the smallest PE */
 struct oracle_lane {
     struct oracle o;
@@ -109,15 +100,11 @@ struct oracle_lane {
     struct oracle_changed changed;
 };
 const struct oracle *oracle_on_stage(const struct oracle *o, int stage,
-                                     struct oracle_lane *room);
+                                     struct oracle_lane *own);
 double oracle_peak(const struct oracle *o);
 int64_t oracle_capacity(const struct oracle *o);
 /* memory.c: layers that are computed again, where blocks choose; false: no
  * memory */
 bool oracle_find_again(struct oracle *o);
-/* memory_paper.c: the papers' closed form, on every rank (or those with the last
- * parts) of a lane (-1: of all); false: out of memory */
-bool oracle_memory_paper(const struct oracle *o, int lane, bool all,
-                         struct pdl_projection *out);
 
 #endif

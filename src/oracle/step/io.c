@@ -104,8 +104,3 @@ struct oracle_loading oracle_loading(const struct oracle *o)
         return (struct oracle_loading){0, 0};
     return (struct oracle_loading){open_seconds(o), load_seconds(o)};
 }
-
-double oracle_io(const struct oracle_loading *x, double rest_s)
-{
-    return x->open_s + (x->load_s > rest_s ? x->load_s - rest_s : 0);
-}

@@ -9,7 +9,7 @@
  * have a 32-bit copy beside the optimizer's slots. What frameworks keep besides
  * (gradient buffers, scores of attention, masks, 32-bit logits) is their habit
  * or the job's option. A stage is walked here, pass by pass; what a lane of
- * them holds: step_memory.c. memory=paper is memory_paper.c. */
+ * them holds: step_memory.c. memory=paper is in memory_plan.c. */
 #include "oracle/step/stage.h"
 
 #include <string.h>

@@ -28,10 +28,10 @@ void pdl_price_op(const struct pdl_plan *plan, const struct pdl_system *sys,
     int n = oracle_ranks(plan, plan->tensors[t].stage, ranks);
     struct oracle_changed changed;
     const struct oracle *mine;
-    struct oracle_lane room;
+    struct oracle_lane own;
 
     oracle_settle(&o, &changed);
-    mine = oracle_on_stage(&o, plan->tensors[t].stage, &room);
+    mine = oracle_on_stage(&o, plan->tensors[t].stage, &own);
     n += oracle_more_ranks(&o, op, ranks, n, ranks + n);
     *out = (struct pdl_op_price){.level = -1};
     for (int i = 0; i < n; i++) {
@@ -86,8 +86,8 @@ static void price_stages(const struct oracle *o, bool comm_only,
 {
     for (int s = 0; s < o->p->nstages; s++) {
         const struct pdl_plan_stage *x = &o->p->stages[s];
-        struct oracle_lane room;
-        const struct oracle *mine = oracle_on_stage(o, s, &room);
+        struct oracle_lane own;
+        const struct oracle *mine = oracle_on_stage(o, s, &own);
         struct oracle_ranks r;
 
         oracle_find_ranks(o, s, &r);

@@ -217,8 +217,8 @@ static bool run_stage(struct step *c, pdl_arena *a, int s,
 {
     const struct oracle *o = c->o;
     struct step_stage *k = &c->stage[s];
-    struct oracle_lane room;
-    const struct oracle *mine = oracle_on_stage(o, s, &room);
+    struct oracle_lane own;
+    const struct oracle *mine = oracle_on_stage(o, s, &own);
     int64_t slots =
         o->rounds ? pdl_plan_rounds_tensors(o->rounds) : o->p->ntensors;
 

@@ -40,7 +40,7 @@ struct oracle_lived {
     int64_t ahead;
 };
 
-/* memory_ranks.c: tensors that are made again inside a kernel, by model tensor */
+/* memory_plan.c: tensors that are made again inside a kernel, by model tensor */
 bool *oracle_find_inside(const struct oracle *o);
 /* Bytes of all tensors on a rank, whatever their stage; those of one stage. */
 void oracle_all_sizes(const struct oracle *o, int64_t rank, const bool *inside,
@@ -54,14 +54,6 @@ void oracle_live_passes(const struct oracle *o, int stage,
                         const int64_t *size, struct stage_live *l);
 void oracle_live_update(const struct oracle *o, int stage, int64_t rank,
                         const int64_t *size, struct oracle_lived *l);
-
-/* lane_memory.c: the worst moment of a lane of n stages, of which so many
- * tasks are in flight at a time, where it is worse than what `out` has; with
- * backward in two tasks (runs) every task where it stands in the order */
-void oracle_lane_memory(const struct order_runs *runs,
-                        const struct oracle_lived *const *stages,
-                        const int64_t *in_flight, int n,
-                        struct pdl_projection *out);
 
 /* ---- pieces ------------------------------------------------------------------- */
 

@@ -360,6 +360,12 @@ double oracle_stage_busy(const struct stage_time *t)
            t->forward_copy + t->backward_copy;
 }
 
+/* What input and output add to the rest of the step. */
+static double loading(const struct oracle_loading *x, double rest_s)
+{
+    return x->open_s + (x->load_s > rest_s ? x->load_s - rest_s : 0);
+}
+
 void oracle_fill_times(const struct step *c, const struct stage_time *t,
                        double span, struct pdl_projection *out)
 {
@@ -385,7 +391,7 @@ void oracle_fill_times(const struct step *c, const struct stage_time *t,
     if (out->bubble_s < 1e-12 * span) /* what rounding leaves */
         out->bubble_s = 0;
     out->step_s = out->compute_s + out->exposed_comm_s + out->bubble_s + copies;
-    out->io_s = oracle_io(&c->load, out->step_s);
+    out->io_s = loading(&c->load, out->step_s);
     out->step_s += out->io_s;
     out->io_s += copies;
 }

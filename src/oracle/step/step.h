@@ -113,7 +113,7 @@ void oracle_step_passes(const struct step *c, int slots,
 /* What the device holds besides, and what it has; whether that is enough. */
 void oracle_fill_device(const struct oracle *o, struct pdl_projection *out);
 void oracle_find_fit(const struct oracle *o, struct pdl_projection *out);
-/* memory_ranks.c: bytes of a plan's stages, and of the plan */
+/* memory_plan.c: bytes of a plan's stages, and of the plan */
 bool oracle_plan_lives(struct step *c, struct stage_work *work,
                        struct stage_exchange *update);
 bool oracle_plan_memory(const struct step *c, int lane,

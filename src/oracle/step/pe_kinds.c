@@ -36,19 +36,19 @@ static const struct pdl_pe *slowest(const struct oracle *o, int lane)
 }
 
 const struct oracle *oracle_on_stage(const struct oracle *o, int stage,
-                                     struct oracle_lane *room)
+                                     struct oracle_lane *own)
 {
     const struct pdl_pe *pe;
 
     if (o->sys->npe_groups == 0)
         return o;
     pe = slowest(o, pdl_plan_lane(o->p, stage));
-    room->o = *o;
-    room->sys = *o->sys;
-    room->sys.pe = pe ? *pe : o->sys->pe;
-    room->o.sys = &room->sys;
-    oracle_settle(&room->o, &room->changed);
-    return &room->o;
+    own->o = *o;
+    own->sys = *o->sys;
+    own->sys.pe = pe ? *pe : o->sys->pe;
+    own->o.sys = &own->sys;
+    oracle_settle(&own->o, &own->changed);
+    return &own->o;
 }
 
 double oracle_peak(const struct oracle *o)
