@@ -104,6 +104,21 @@ void oracle_point_strategy(const struct oracle_family *f,
     out->offload_optimizer = x->optimizer;
 }
 
+const char *oracle_point_text(pdl_arena *a, const struct oracle_family *f,
+                              const struct oracle_point *p)
+{
+    struct pdl_strategy s;
+    struct pdl_buf b;
+    const char *text;
+
+    oracle_point_strategy(f, p, &s);
+    pdl_buf_init(&b);
+    pdl_strategy_print(&s, &b.sink);
+    text = pdl_arena_strdup(a, b.text);
+    pdl_buf_free(&b);
+    return text;
+}
+
 static enum pdl_status cut_blocks(struct oracle_block_plans *g, pdl_arena *keep,
                                   int64_t stages, const int64_t **out,
                                   struct pdl_err *err)

@@ -77,6 +77,9 @@ bool oracle_family_make(const struct pdl_model *model,
 void oracle_point_strategy(const struct oracle_family *f,
                            const struct oracle_point *x,
                            struct pdl_strategy *out);
+/* The same as text; NULL: out of memory. */
+const char *oracle_point_text(pdl_arena *a, const struct oracle_family *f,
+                              const struct oracle_point *p);
 
 /* ---- forms ------------------------------------------------------------------ */
 

@@ -494,21 +494,6 @@ static void set_bar(struct points *s)
 
 /* ---- the answer ----------------------------------------------------------------------- */
 
-static const char *strategy_text(pdl_arena *a, const struct oracle_family *f,
-                                 const struct oracle_point *p)
-{
-    struct pdl_strategy s;
-    struct pdl_buf b;
-    const char *text;
-
-    oracle_point_strategy(f, p, &s);
-    pdl_buf_init(&b);
-    pdl_strategy_print(&s, &b.sink);
-    text = pdl_arena_strdup(a, b.text);
-    pdl_buf_free(&b);
-    return text;
-}
-
 static enum pdl_status collect(pdl_arena *a, struct points *s,
                                struct pdl_search_result *out,
                                struct pdl_err *err)
@@ -538,7 +523,7 @@ static enum pdl_status collect(pdl_arena *a, struct points *s,
     qsort(all.list, (size_t)all.n, sizeof all.list[0], by_rank);
     for (int64_t i = 0; i < all.n; i++) {
         out->list[i] = (struct pdl_found){
-            .strategy = strategy_text(a, s->f, &all.list[i].point),
+            .strategy = oracle_point_text(a, s->f, &all.list[i].point),
             .priced = true,
             .x = all.list[i].x,
             .goal = all.list[i].goal};
