@@ -211,13 +211,29 @@ static int maker_of(const struct pdl_plan *p, int tensor)
     return -1;
 }
 
+/* What has waited elsewhere and come back is what left. */
+static int origin(const struct pdl_plan *p, int tensor)
+{
+    int host = -1;
+
+    for (int i = p->nops - 1; i >= 0; i--)
+        for (int k = 0; k < p->ops[i].nout && train_is_copy(&p->ops[i]); k++) {
+            if (host < 0 && p->ops[i].out[k] == tensor &&
+                p->ops[i].kind == PDL_PLAN_OP_COPY_IN)
+                host = p->ops[i].in[k];
+            else if (host >= 0 && p->ops[i].out[k] == host)
+                return p->ops[i].in[k];
+        }
+    return tensor;
+}
+
 /* Backward reads y with a halo: the shadow goes through the same halo. */
 static int halo_shadow(pdl_trainer *t, int shadow, int y, int framed)
 {
     int op = maker_of(t->plan, framed), made;
     struct train_array a = t->arrays[shadow];
 
-    if (op < 0 || t->plan->ops[op].in[0] != y)
+    if (op < 0 || origin(t->plan, t->plan->ops[op].in[0]) != y)
         return -1;
     a.box = t->arrays[framed].box;
     made = new_shadow(t, &a);
@@ -232,7 +248,8 @@ static int y_operand(const pdl_trainer *t, const struct pdl_plan_op *o, int y)
     for (int k = 0; k < o->nin; k++) {
         int op = o->in[k] == y ? -1 : maker_of(t->plan, o->in[k]);
 
-        if (o->in[k] == y || (op >= 0 && t->plan->ops[op].in[0] == y))
+        if (o->in[k] == y ||
+            (op >= 0 && origin(t->plan, t->plan->ops[op].in[0]) == y))
             return o->in[k];
     }
     return y;
