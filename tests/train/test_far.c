@@ -17,8 +17,8 @@ struct example {
     int64_t batch;
 };
 
-#define GPT    "gpt:layers=4,hidden=12,heads=3,ffn=20,vocab=17,seq=8"
-#define DIGITS PDL_SOURCE_DIR "/examples/digits.yaml"
+#define GPT  "gpt:layers=4,hidden=12,heads=3,ffn=20,vocab=17,seq=8"
+#define POOL PDL_SOURCE_DIR "/tests/data/pool.yaml"
 
 /* Families that train; the first few always. */
 static const struct example families[] = {
@@ -123,6 +123,8 @@ static void compare(pdl_arena *a, const struct example *e, const char *strategy,
     j.opt.device = device;
     must_equal(&plain, &j, e->model, strategy);
     forget(&plain);
+    if (seed % 2 == 1 && !getenv("PDL_LONG"))
+        return;
     plain.opt.backend = j.opt.backend = NULL;
     j.opt.device = NULL;
     j.opt.far = "/tmp";
@@ -190,7 +192,7 @@ static void other_strategies_copy_as_well(void **state)
         {GPT, "pipe=2(1f1b,m=4)", "pipe=2(1f1b,m=4),offload=activations"},
         {GPT, "pipe=2(gpipe,m=2)", "pipe=2(gpipe,m=2),offload=activations"},
         /* positions of maxima have halos of what came back */
-        {DIGITS, "spatial=2", "spatial=2,offload=activations"},
+        {POOL, "spatial=2", "spatial=2,offload=activations"},
     };
 
     (void)state;
