@@ -227,7 +227,7 @@ static void whole_runs(struct run *r, int64_t workers, double q,
 static void flip(const char *path, int64_t at)
 {
     FILE *f = fopen(path, "r+b");
-    int x;
+    int x = EOF;
 
     if (!f || fseek(f, at, SEEK_SET) != 0 || (x = fgetc(f)) == EOF)
         MPI_Abort(MPI_COMM_WORLD, 1);
