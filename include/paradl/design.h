@@ -18,7 +18,7 @@ PDL_BEGIN
 
 /* Money, power, failures and carbon: what a name means is in the table of
  * pdl_price_key_at, where it comes from is said with every one. */
-struct pdl_price {
+struct pdl_price_item {
     const char *item;        /* "rent.h100-80g", "switch", "carbon.france" */
     double value, low, high; /* low and high: value where not given */
     const char *kind;        /* list, spot, assumed, published */
@@ -26,7 +26,7 @@ struct pdl_price {
 };
 struct pdl_prices {
     const char *name, *title, *currency;
-    const struct pdl_price *item;
+    const struct pdl_price_item *item;
     int n;
 };
 
@@ -46,8 +46,8 @@ enum pdl_status pdl_prices_read(pdl_arena *a, struct pdl_bytes in,
                                 const char *name, struct pdl_prices *out,
                                 struct pdl_err *err);
 /* NULL: it has none. */
-const struct pdl_price *pdl_price_find(const struct pdl_prices *p,
-                                       const char *item);
+const struct pdl_price_item *pdl_price_find(const struct pdl_prices *p,
+                                            const char *item);
 
 /* ---- the question ------------------------------------------------------ */
 

@@ -75,7 +75,7 @@ enum pdl_status pdl_job_explain(pdl_job *j, struct pdl_explanation *out,
 enum pdl_status pdl_job_search(pdl_job *j, struct pdl_search_result *out,
                                struct pdl_err *err);
 /* The same with a strategy for each layer (goal time only). */
-/* Its plans that fit in the order in which they are named: pdl_rank. */
+/* Its plans that fit in the order in which they are named: pdl_oracle_rank. */
 enum pdl_status pdl_job_rank(pdl_job *j, struct pdl_search_result *found,
                              struct pdl_err *err);
 enum pdl_status pdl_job_search_layers(pdl_job *j, struct pdl_layers_result *out,

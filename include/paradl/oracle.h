@@ -208,12 +208,12 @@ void pdl_evidence_find(const char *key, const char *but,
  * within PDL_TIE are ties, of which the simplest is first. */
 struct pdl_found;
 struct pdl_search_options;
-enum pdl_status pdl_rank(const struct pdl_model *model,
-                         const struct pdl_system *sys,
-                         const struct pdl_oracle_options *oracle,
-                         const struct pdl_search_options *opt,
-                         struct pdl_found *list, int64_t n,
-                         struct pdl_err *err);
+enum pdl_status pdl_oracle_rank(const struct pdl_model *model,
+                                const struct pdl_system *sys,
+                                const struct pdl_oracle_options *oracle,
+                                const struct pdl_search_options *opt,
+                                struct pdl_found *list, int64_t n,
+                                struct pdl_err *err);
 
 /* Own runs that a projection is anchored to (anchor.c). */
 struct pdl_own_run {
@@ -406,7 +406,7 @@ struct pdl_found {
     const char *excluded; /* the limit it breaks; NULL: none */
     struct pdl_projection x;
     double goal; /* what is counted */
-    /* of pdl_rank */
+    /* of pdl_oracle_rank */
     double high_s; /* 9 of 10 steps are shorter */
     int tie;       /* from 1: those of one number cannot be told apart; 0: not
                       ranked */

@@ -55,13 +55,14 @@ struct pdl_tune_result {
 };
 
 /* A strategy without gradients to exchange, or with ZeRO, is PDL_EINVAL. */
-enum pdl_status pdl_tune(pdl_arena *a, const struct pdl_model *model,
-                         const struct pdl_system *sys,
-                         const struct pdl_oracle_options *oracle,
-                         const struct pdl_plan_options *plan,
-                         const char *strategy,
-                         const struct pdl_tune_options *opt,
-                         struct pdl_tune_result *out, struct pdl_err *err);
+enum pdl_status pdl_tune_gradients(pdl_arena *a, const struct pdl_model *model,
+                                   const struct pdl_system *sys,
+                                   const struct pdl_oracle_options *oracle,
+                                   const struct pdl_plan_options *plan,
+                                   const char *strategy,
+                                   const struct pdl_tune_options *opt,
+                                   struct pdl_tune_result *out,
+                                   struct pdl_err *err);
 
 PDL_END
 #endif

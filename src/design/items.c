@@ -36,7 +36,7 @@ static const struct {
 
 static int find(const struct pdl_prices *p, const char *item)
 {
-    const struct pdl_price *x = pdl_price_find(p, item);
+    const struct pdl_price_item *x = pdl_price_find(p, item);
 
     return x ? (int)(x - p->item) : -1;
 }

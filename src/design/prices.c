@@ -45,8 +45,8 @@ const struct pdl_builtin *pdl_prices_builtin(int i)
     return i < 0 ? NULL : &design_prices[i];
 }
 
-const struct pdl_price *pdl_price_find(const struct pdl_prices *p,
-                                       const char *item)
+const struct pdl_price_item *pdl_price_find(const struct pdl_prices *p,
+                                            const char *item)
 {
     for (int i = 0; i < p->n; i++)
         if (strcmp(p->item[i].item, item) == 0)
@@ -124,12 +124,13 @@ static enum pdl_status bound(const struct pdl_doc *map, const char *key,
 }
 
 static enum pdl_status read_item(const struct pdl_doc *map,
-                                 struct pdl_price *out, struct pdl_err *err)
+                                 struct pdl_price_item *out,
+                                 struct pdl_err *err)
 {
     static const char *const known[] = {"item", "value", "low",    "high",
                                         "kind", "date",  "source", NULL};
     const struct pdl_doc *value;
-    struct pdl_price p = {.item = ""};
+    struct pdl_price_item p = {.item = ""};
     enum pdl_status st;
 
     if (map->kind != PDL_DOC_MAP)
@@ -163,7 +164,7 @@ static enum pdl_status read_item(const struct pdl_doc *map,
 static enum pdl_status read_items(pdl_arena *a, const struct pdl_doc *list,
                                   struct pdl_prices *out, struct pdl_err *err)
 {
-    struct pdl_price *item;
+    struct pdl_price_item *item;
     enum pdl_status st = PDL_OK;
 
     if (list->kind != PDL_DOC_LIST)
@@ -171,7 +172,7 @@ static enum pdl_status read_items(pdl_arena *a, const struct pdl_doc *list,
     if (list->count > MAX_ITEMS)
         return pdl_doc_fail(list, err, "items: %d are more than %d",
                             list->count, MAX_ITEMS);
-    item = PDL_NEW(a, struct pdl_price, list->count ? list->count : 1);
+    item = PDL_NEW(a, struct pdl_price_item, list->count ? list->count : 1);
     if (!item)
         return pdl_fail(err, PDL_ENOMEM, "prices: out of memory");
     out->item = item;

@@ -146,7 +146,7 @@ static void draw_prices(const struct pdl_prices *p, uint64_t seed, int draw,
                         double *value)
 {
     for (int i = 0; i < p->n; i++) {
-        const struct pdl_price *x = &p->item[i];
+        const struct pdl_price_item *x = &p->item[i];
         struct pdl_rng r = {.key = seed,
                             .stream = mix(0xcbf29ce484222325u, x->item),
                             .next = (uint64_t)draw << 3};

@@ -118,8 +118,8 @@ enum pdl_status pdl_job_rank(pdl_job *j, struct pdl_search_result *found,
         .batch = j->count[JOB_BATCH],
         .allow_empty = j->count[JOB_ALLOW_EMPTY] != 0};
 
-    return pdl_rank(j->model, &j->sys, &j->oracle, &opt, found->list, found->n,
-                    err);
+    return pdl_oracle_rank(j->model, &j->sys, &j->oracle, &opt, found->list,
+                           found->n, err);
 }
 
 enum pdl_status pdl_job_search_layers(pdl_job *j, struct pdl_layers_result *out,

@@ -55,8 +55,10 @@ static enum pdl_status read_model(pdl_job *j, struct pdl_err *err)
     st = pdl_model_load(j->source, j->text[JOB_MODEL], &mo, &j->model, err);
     if (st != PDL_OK || j->model->nunbound == 0)
         return st;
-    pdl_fail(err, PDL_EINVAL, "%s: the size of '%s' is not known: what it "
-             "costs cannot be told", j->model->name, j->model->unbound[0]);
+    pdl_fail(err, PDL_EINVAL,
+             "%s: the size of '%s' is not known: what it "
+             "costs cannot be told",
+             j->model->name, j->model->unbound[0]);
     pdl_hint(err, "--dim %s=N binds it; 'paradl model show' names them all",
              j->model->unbound[0]);
     return PDL_EINVAL;

@@ -223,13 +223,14 @@ static enum pdl_status open_tune(struct tune *t, const char *strategy,
     return st == PDL_OK ? project(t, &out->base, err) : st;
 }
 
-enum pdl_status pdl_tune(pdl_arena *a, const struct pdl_model *model,
-                         const struct pdl_system *sys,
-                         const struct pdl_oracle_options *oracle,
-                         const struct pdl_plan_options *plan,
-                         const char *strategy,
-                         const struct pdl_tune_options *opt,
-                         struct pdl_tune_result *out, struct pdl_err *err)
+enum pdl_status pdl_tune_gradients(pdl_arena *a, const struct pdl_model *model,
+                                   const struct pdl_system *sys,
+                                   const struct pdl_oracle_options *oracle,
+                                   const struct pdl_plan_options *plan,
+                                   const char *strategy,
+                                   const struct pdl_tune_options *opt,
+                                   struct pdl_tune_result *out,
+                                   struct pdl_err *err)
 {
     struct tune *t = PDL_NEW(a, struct tune, 1);
     double least = opt->least > 0 ? opt->least : .03, begin = pdl_clock_s();

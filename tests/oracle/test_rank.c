@@ -26,7 +26,7 @@ static void rank(pdl_arena *a, const char *framework, const struct row *rows,
             .priced = true,
             .x = {.step_s = rows[i].step_s, .feasible = rows[i].step_s < 9}};
     if (pdl_zoo_build(a, "gpt2", &m, &err) != PDL_OK ||
-        pdl_rank(m, &sys, &oracle, &opt, out, n, &err) != PDL_OK)
+        pdl_oracle_rank(m, &sys, &oracle, &opt, out, n, &err) != PDL_OK)
         fail_msg("%s", err.msg);
 }
 

@@ -192,9 +192,9 @@ static void no_link_carries_more_than_it_can(void **state)
                                          .optimizer_slots = 2};
         pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
         struct pdl_system sys = open_system(a, "dgx-h100:nodes=8");
-        const struct pdl_plan *p =
-            lower_as(a, model, strategies[i],
-                     &(struct pdl_plan_options){.batch = 64, .dtype = PDL_BF16});
+        const struct pdl_plan *p = lower_as(
+            a, model, strategies[i],
+            &(struct pdl_plan_options){.batch = 64, .dtype = PDL_BF16});
         const struct pdl_net *net;
         struct pdl_projection x;
         struct pdl_err err = {"", ""};
@@ -206,11 +206,10 @@ static void no_link_carries_more_than_it_can(void **state)
             pdl_project(p, &sys, &opt, &x, &err) != PDL_OK)
             fail_msg("%s", err.msg);
         bytes = PDL_NEW(a, int64_t, net->nlinks + 1);
-        assert_int_equal(
-            pdl_link_traffic(a, p, net, sys.node.pes, bytes, &err), PDL_OK);
+        assert_int_equal(pdl_link_traffic(a, p, net, sys.node.pes, bytes, &err),
+                         PDL_OK);
         for (int k = 0; k < net->nlinks; k++)
-            if ((double)bytes[k] >
-                1.01 * net->links[k].bytes_per_s * x.step_s)
+            if ((double)bytes[k] > 1.01 * net->links[k].bytes_per_s * x.step_s)
                 fail_msg("%s: link %d %.0f %%", strategies[i], k,
                          100 * (double)bytes[k] /
                              (net->links[k].bytes_per_s * x.step_s));
@@ -228,7 +227,8 @@ static void too_small_a_network_is_refused(void **state)
     (void)state;
     open_job(&j, "resnet18", "data=4", 32);
     assert_int_equal(pdl_net_make(j.a, "star:hosts=2", &net, &err), PDL_OK);
-    assert_int_equal(pdl_link_traffic(j.a, j.p, net, 1, bytes, &err), PDL_EINVAL);
+    assert_int_equal(pdl_link_traffic(j.a, j.p, net, 1, bytes, &err),
+                     PDL_EINVAL);
     assert_non_null(strstr(err.msg, "2 hosts, not 4"));
     pdl_arena_destroy(j.a);
 }

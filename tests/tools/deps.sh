@@ -42,7 +42,7 @@ expect() { # what, wanted, got
     diff <(echo "$2") <(echo "$3")
     bad=1
 }
-base="gcc libc6-dev cmake make ninja-build pkg-config libjansson-dev libyaml-dev libprotobuf-c-dev protobuf-c-compiler libexpat1-dev zlib1g-dev libxxhash-dev libopenmpi-dev openmpi-bin libdnnl-dev libhdf5-dev"
+base="gcc libc6-dev cmake make ninja-build pkg-config libjansson-dev libyaml-dev libprotobuf-c-dev protobuf-c-compiler libexpat1-dev zlib1g-dev libxxhash-dev libopenmpi-dev openmpi-bin libdnnl-dev libhdf5-dev libjpeg-dev"
 test_more="g++ clang RT clang-format clang-tidy cppcheck libcmocka-dev libhwloc-dev libmicrohttpd-dev libonnx-testdata python3 man-db libmpich-dev mpich"
 all() { echo "$base ${test_more/RT/$1}" | tr -s ' '; }
 install="apt-get install -y --no-install-recommends"

@@ -19,7 +19,7 @@ grep -q "\"$version\"" python/paradl/_version.py ||
 grep -q "^## $version" CHANGELOG.md || complain "CHANGELOG.md has no $version"
 for option in $(grep -oh 'PDL_[A-Z_]*' packaging/spack/package.py \
     packaging/conda/meta.yaml debian/rules tools/pep517.py | sort -u); do
-    case $option in PDL_NINJA | PDL_WHEEL_BUILD) continue ;; esac
+    case $option in PDL_NINJA | PDL_WHEEL_BUILD | PDL_WHEEL_LIBRARY) continue ;; esac
     grep -rqE "(option|set)\($option[ )]" CMakeLists.txt cmake ||
         complain "CMake knows no $option"
 done

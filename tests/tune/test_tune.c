@@ -33,8 +33,8 @@ static struct pdl_tune_result answer(pdl_arena *a, const struct question *q,
     oracle->precision = PDL_PREC_FP32;
     if (pdl_zoo_build(a, q->model, &model, &err) != PDL_OK ||
         pdl_system_open(a, q->system, sys, &err) != PDL_OK ||
-        pdl_tune(a, model, sys, oracle, &plan, q->strategy, &opt, &r, &err) !=
-            PDL_OK)
+        pdl_tune_gradients(a, model, sys, oracle, &plan, q->strategy, &opt, &r,
+                           &err) != PDL_OK)
         fail_msg("%s on %s: %s", q->model, q->system, err.msg);
     return r;
 }
@@ -172,9 +172,9 @@ static void what_exchanges_nothing_is_refused(void **state)
 
         assert_int_equal(pdl_zoo_build(a, "lenet5", &model, &err), PDL_OK);
         assert_int_equal(pdl_system_open(a, "dgx-a100", &sys, &err), PDL_OK);
-        assert_int_not_equal(
-            pdl_tune(a, model, &sys, &oracle, &plan, wrong[i], &opt, &r, &err),
-            PDL_OK);
+        assert_int_not_equal(pdl_tune_gradients(a, model, &sys, &oracle, &plan,
+                                                wrong[i], &opt, &r, &err),
+                             PDL_OK);
     }
     pdl_arena_destroy(a);
 }

@@ -251,8 +251,9 @@ static enum pdl_status ask(struct answer *w, struct pdl_err *err)
     enum pdl_status st = cli_job_price(&w->o->q, w->o->q.strategy, w->j, err);
 
     if (st == PDL_OK)
-        st = pdl_tune(w->arena, w->j->model, &w->j->sys, &w->j->oracle, &plan,
-                      w->o->q.strategy, &opt, &w->r, err);
+        st =
+            pdl_tune_gradients(w->arena, w->j->model, &w->j->sys, &w->j->oracle,
+                               &plan, w->o->q.strategy, &opt, &w->r, err);
     if (st == PDL_OK)
         st = write_file(w, w->o->nccl, write_nccl, err);
     if (st == PDL_OK)

@@ -91,7 +91,8 @@ static void links_json(struct pdl_json *w, const struct cli_job *j)
                          : NULL;
 
     if (bytes && j->plan->mesh->pes > 1 &&
-        pdl_link_traffic(a, j->plan, net, j->sys.node.pes, bytes, NULL) == PDL_OK) {
+        pdl_link_traffic(a, j->plan, net, j->sys.node.pes, bytes, NULL) ==
+            PDL_OK) {
         pdl_json_key(w, "network");
         pdl_json_object(w);
         pdl_json_kstr(w, "topology", net->spec);

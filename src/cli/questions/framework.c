@@ -11,9 +11,12 @@
 static const struct {
     const char *format, *framework;
 } exports[] = {
-    {"megatron", "megatron"},     {"deepspeed", "megatron-deepspeed"},
-    {"torchtitan", "torchtitan"}, {"torchtitan-toml", "torchtitan"},
-    {"accelerate", "pytorch"},    {"nanotron", "nanotron"},
+    {"megatron", "megatron"},
+    {"deepspeed", "megatron-deepspeed"},
+    {"torchtitan", "torchtitan"},
+    {"torchtitan-toml", "torchtitan"},
+    {"accelerate", "pytorch"},
+    {"nanotron", "nanotron"},
     {"paradl", "own"},
 };
 

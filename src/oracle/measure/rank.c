@@ -146,11 +146,12 @@ static enum pdl_status look_at(pdl_arena *a, const struct pdl_model *model,
     return st;
 }
 
-enum pdl_status pdl_rank(const struct pdl_model *model,
-                         const struct pdl_system *sys,
-                         const struct pdl_oracle_options *oracle,
-                         const struct pdl_search_options *opt,
-                         struct pdl_found *list, int64_t n, struct pdl_err *err)
+enum pdl_status pdl_oracle_rank(const struct pdl_model *model,
+                                const struct pdl_system *sys,
+                                const struct pdl_oracle_options *oracle,
+                                const struct pdl_search_options *opt,
+                                struct pdl_found *list, int64_t n,
+                                struct pdl_err *err)
 {
     pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
     struct ranked *r = NULL;
