@@ -18,20 +18,22 @@ from ._version import __version__
 from .errors import (EnvironmentLacks, Error, InputError, InternalError,
                      UsageError)
 from .models import Model, from_torch
-from .questions import (Job, ask, collective, fit_in, options, plan, project,
-                        read_runs, report, scale, simulate, text, validate)
-from .results import (FitIn, Gain, Limit, Memory, Plan, Projection, Result,
-                      Runs, Scaling, Simulation, Time, Trial, Validation)
+from .questions import (Job, ask, collective, design, fit_in, options, plan,
+                        project, read_runs, report, scale, simulate, text,
+                        validate)
+from .results import (Design, FitIn, Gain, Limit, Machine, Memory, Plan,
+                      Projection, Result, Runs, Scaling, Simulation, Time,
+                      Trial, Validation)
 from .watching import Watch, watch
 
 library_version: str = _lib.pdl_version().decode()
 
 __all__ = [
-    "EnvironmentLacks", "Error", "FitIn", "Gain", "InputError",
-    "InternalError", "Job", "Limit", "Memory", "Model", "Plan", "Projection",
-    "Result", "Runs", "Scaling", "Simulation", "Time", "Trial", "UsageError",
-    "Validation", "Watch", "ask", "collective", "fit_in", "from_torch",
-    "library_version", "options", "plan", "project", "read_runs", "report",
+    "Design", "EnvironmentLacks", "Error", "FitIn", "Gain", "InputError",
+    "InternalError", "Job", "Limit", "Machine", "Memory", "Model", "Plan",
+    "Projection", "Result", "Runs", "Scaling", "Simulation", "Time", "Trial",
+    "UsageError", "Validation", "Watch", "ask", "collective", "design",
+    "fit_in", "from_torch", "library_version", "options", "plan", "project", "read_runs", "report",
     "scale", "simulate", "text", "validate", "watch",
     "__version__",
 ]

@@ -15,17 +15,23 @@ from typing import (Any, Dict, List, Optional, Sequence, Type, Union, cast)
 
 from ._library import Answer, Progress, lib
 from .errors import InputError
-from .results import (FitIn, Plan, Projection, Result, Runs, Scaling,
+from .results import (Design, FitIn, Plan, Projection, Result, Runs, Scaling,
                       Simulation, Validation, result_of)
 
 Path = Union[str, "os.PathLike[str]"]
-Value = Union[None, bool, int, float, str, "os.PathLike[str]", Sequence[str]]
+Value = Union[None, bool, int, float, str, "os.PathLike[str]", Sequence[str],
+              Sequence[int]]
 
 
 def _text(value: Value) -> str:
     if isinstance(value, (list, tuple)):
         return ",".join(str(v) for v in value)
     return os.fspath(value) if isinstance(value, os.PathLike) else str(value)
+
+
+def _list(texts: Union[None, str, Sequence[str]]) -> Optional[str]:
+    """Of texts that have commas themselves."""
+    return texts if texts is None or isinstance(texts, str) else ";".join(texts)
 
 
 def _words(command: str, arguments: Sequence[Value],
@@ -138,6 +144,29 @@ def scale(model: Path, *, system: Path, strategy: str, pes: str, batch: int,
     """
     return cast(Scaling, ask("scale", model, system=system, strategy=strategy,
                              pes=pes, batch=batch, weak=weak, **options))
+
+
+def design(question: Optional[Path] = None, *, model: Optional[Path] = None,
+           batch: Optional[int] = None, tokens: Optional[str] = None,
+           systems: Optional[Sequence[str]] = None,
+           pes: Optional[Sequence[int]] = None,
+           networks: Optional[Sequence[str]] = None,
+           goal: Optional[str] = None, top: Optional[int] = None,
+           progress: Optional[Progress] = None, **options: Any) -> Design:
+    """Which machine to build, buy or rent: a file with the question, or one
+    workload and the machines to look at.
+
+    >>> import paradl
+    >>> found = paradl.design(model="gpt2", batch=64, tokens="1G",
+    ...                       systems=["dgx-a100", "dgx-h100"], pes=[8])
+    >>> [d.pes for d in found.designs], found.best.feasible
+    ([8, 8], True)
+    """
+    return cast(Design, ask(
+        "design", *([] if question is None else [question]), model=model,
+        batch=batch, tokens=tokens, systems=_list(systems), pes=pes,
+        networks=_list(networks), goal=goal, top=top, progress=progress,
+        **options))
 
 
 def simulate(collective: str, *, topology: str, size: str,

@@ -296,6 +296,39 @@ class FitIn(Result):
                 if k in self._fields]
 
 
+class Machine(Result):
+    """One machine that was looked at: what its runs take and cost."""
+
+    rank: int
+    name: str
+    system: str
+    pes: int
+    feasible: bool
+    time_s: float
+    cost: float
+    energy_kwh: float
+    co2_kg: float
+    runs: List[Result]
+
+
+class Design(Result):
+    """Machines, best first: ``best`` is one that meets all that was asked."""
+
+    _schema = "design"
+    _rows = "designs"
+    _parts = {"designs": "machine"}
+    goal: str
+    tie: bool
+    feasible_count: int
+    designs: List[Machine]
+
+    @property
+    def best(self) -> Optional[Machine]:
+        """The first that meets it; None where nothing does."""
+        designs: List[Machine] = self["designs"]
+        return next((d for d in designs if d.feasible), None)
+
+
 class Simulation(Result):
     """A collective on a network."""
 
