@@ -814,8 +814,9 @@ enum pdl_status pdl_lane_memory(pdl_arena *a, const struct pdl_plan *plan,
 
 /* Bytes that every link of the network carries in a step (nlinks of them are
  * written), rank r on host r, so many to a node: rings in the order of ranks,
- * one for each that a group has in a node, as the prices count them; messages between stages, and what halos and all-to-alls move. A group
- * is taken to send what the first of its lane sends. */
+ * one for each that a group has in a node, as the prices count them; messages
+ * between stages, and what halos and all-to-alls move. A group is taken to send
+ * what the first of its lane sends. */
 struct pdl_net;
 enum pdl_status pdl_link_traffic(pdl_arena *a, const struct pdl_plan *plan,
                                  const struct pdl_net *net, int64_t per_node,

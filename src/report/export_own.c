@@ -51,7 +51,7 @@ static enum pdl_status write(const struct pdl_export_job *job,
     pdl_puts(out, "#!/bin/bash\n");
     report_export_head(job, "# ", out);
     pdl_puts(out,
-             "# EDIT: data (a directory that 'paradl train --help' names), "
+             "# EDIT: data (a folder that 'paradl train --help' names), "
              "learning rate, epochs\n"
              "exec paradl train ");
     quote(out, model);
@@ -69,7 +69,7 @@ static enum pdl_status write(const struct pdl_export_job *job,
 const struct pdl_exporter report_export_own = {
     NAME, "script of one paradl train line", write};
 
-/* ---- and back ------------------------------------------------------------- */
+/* ---- and back ------------------------------------------------------------ */
 
 static enum pdl_status count(const struct report_words *s, int i,
                              const char *text, int64_t *out,

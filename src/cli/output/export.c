@@ -26,8 +26,8 @@ static int gradient_bytes(const struct pdl_oracle_options *o)
     return pdl_dtype_bits(pdl_precision_storage(o->precision)) / 8;
 }
 
-/* The model as the user named it; a graph that was read as a network of a family
- * by that one's name, and a launch file names it itself. */
+/* The model as the user named it; a graph that was read as a network of a
+ * family by that one's name, and a launch file names it itself. */
 static const char *named(const struct cli_job *j, const struct cli_export *x)
 {
     size_t n = x->args->npos > 0 ? strlen(x->args->pos[0]) : 0;

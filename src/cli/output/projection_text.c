@@ -94,6 +94,18 @@ static void print_bill(const struct cli_job *j)
         pdl_puts(cli_out(), "\n");
 }
 
+static void print_swapped(const struct cli_job *j)
+{
+    struct pdl_sink *out = cli_out();
+    struct pdl_buf text;
+
+    pdl_buf_init(&text);
+    pdl_strategy_print(&j->strategy, &text.sink);
+    pdl_puts(out, "Swapped: ");
+    pdl_wrap(out, text.text ? text.text : "", 2, 9);
+    pdl_buf_free(&text);
+}
+
 void cli_job_text(const struct cli_job *j)
 {
     const struct pdl_projection *x = &j->x;
@@ -104,11 +116,8 @@ void cli_job_text(const struct cli_job *j)
             (long long)x->batch, (long long)x->pes, x->pes == 1 ? "" : "s",
             j->sys.name, pdl_precision_name(j->oracle.precision),
             j->oracle.parameters == PDL_IDEAL ? "ideal" : "empirical");
-    if (j->asked.swap) {
-        pdl_puts(out, "Swapped: ");
-        pdl_strategy_print(&j->strategy, out);
-        pdl_puts(out, "\n");
-    }
+    if (j->asked.swap)
+        print_swapped(j);
     pdl_puts(out, "Time of a step\n");
     print_times(j);
     print_interval(j);
