@@ -223,6 +223,12 @@ MANY = {
     "min": torch.minimum, "mean": lambda a, b: (a + b) / 2,
     "matmul": torch.matmul, "pow": torch.pow,
 }
+COMPARED = {
+    "equal": torch.eq, "less": torch.lt, "less_equal": torch.le,
+    "greater": torch.gt, "greater_equal": torch.ge,
+    "and": torch.logical_and, "or": torch.logical_or,
+    "xor": torch.logical_xor,
+}
 SKIPPED = {"dropout"}  # its random numbers are our own
 
 
@@ -235,6 +241,19 @@ def experts(c, x, scores, up, down):
     return (gates.unsqueeze(-1) * y).sum(2)
 
 
+def chosen(c, x):
+    """An operand that is not there is alpha; what decides has gradients of 0."""
+    if c["op"] == "where":
+        y = torch.where(x[0] != 0, x[1],
+                        x[2] if len(x) > 2 else torch.full_like(x[1], c["alpha"]))
+    elif c["op"] == "not":
+        y = (x[0] == 0).to(x[0].dtype)
+    else:
+        y = COMPARED[c["op"]](x[0], x[1] if len(x) > 1 else
+                              torch.full_like(x[0], c["alpha"])).to(x[0].dtype)
+    return y + 0 * sum(a.sum() for a in x)
+
+
 def run(c, x, w):
     op = c["op"]
     if op == "gelu" and c["by_tanh"]:
@@ -243,6 +262,8 @@ def run(c, x, w):
         return [UNARY[op](x[0])]
     if op in MANY:
         return [MANY[op](*(x + w))]
+    if op in ("where", "not") or op in COMPARED:
+        return [chosen(c, x)]
     if op == "concat":
         return [torch.cat(x, c["axis"] + 1)]
     if op == "split":
