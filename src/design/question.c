@@ -323,7 +323,7 @@ static enum pdl_status read_terms(const struct pdl_doc *root,
                         years[2] = {0.01, 100}, part[2] = {0.001, 1},
                         spare[2] = {0, 1};
     const struct pdl_doc *racks = pdl_doc_get(root, "racks");
-    int goal = q->goal, rent = q->rent;
+    int goal = (int)q->goal, rent = q->rent;
     enum pdl_status st = opt_str(root, "name", &q->name, err);
 
     if (st == PDL_OK)

@@ -52,7 +52,7 @@ static void levels_of(const struct pdl_system *s, struct design_rates *r)
     int64_t pes = pdl_system_pes(s);
 
     for (int i = 0; i < MAX_BLOCKS && 1LL << i < 2 * pes; i++) {
-        int64_t block = 1LL << i < pes ? 1LL << i : pes;
+        int64_t block = (int64_t)1 << i < pes ? (int64_t)1 << i : pes;
         const struct pdl_level *k = &s->levels[pdl_system_level_of(s, block)];
 
         add(r, effective(k->bytes_per_s, k->measured_bytes_per_s));
@@ -65,7 +65,7 @@ static void levels_of(const struct pdl_system *s, struct design_rates *r)
     add(r, -s->node.nics.latency_s);
     add(r, -s->node.host.pcie_latency_s);
     for (int i = 0; i < MAX_BLOCKS && 1LL << i < 2 * pes; i++) {
-        int64_t block = 1LL << i < pes ? 1LL << i : pes;
+        int64_t block = (int64_t)1 << i < pes ? (int64_t)1 << i : pes;
         const struct pdl_level *k = &s->levels[pdl_system_level_of(s, block)];
 
         add(r, -k->latency_s);

@@ -18,7 +18,7 @@ static struct pdl_designs answer(pdl_arena *a, const char *text, uint64_t seed)
 {
     struct pdl_question *q = PDL_NEW(a, struct pdl_question, 1);
     struct pdl_design_options opt = {.threads = 1, .draws = 1000, .seed = seed};
-    struct pdl_designs d;
+    struct pdl_designs d = {0};
     struct pdl_err err = {"", ""};
 
     if (pdl_question_read(a, (struct pdl_bytes){text, strlen(text)}, "q.yaml",

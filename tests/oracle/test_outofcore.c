@@ -38,7 +38,7 @@ static struct pdl_projection project(struct question *q,
                                      const struct pdl_strategy *s)
 {
     const struct pdl_plan *p;
-    struct pdl_projection x;
+    struct pdl_projection x = {0};
     struct pdl_err err = {"", ""};
 
     if (pdl_plan_lower(q->a, q->m, s, &q->po, &p, &err) != PDL_OK ||

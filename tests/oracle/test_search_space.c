@@ -29,7 +29,7 @@ static struct pdl_search_result search(pdl_arena *a, const struct asked *q,
         .framework = q->framework ? open_framework(q->framework) : NULL};
     struct pdl_search_options opt = *more;
     struct pdl_system sys = open_system(a, "dgx-h100:nodes=2");
-    struct pdl_search_result r;
+    struct pdl_search_result r = {0};
     struct pdl_err err = {"", ""};
     const struct pdl_model *m;
 

@@ -195,10 +195,10 @@ static void no_link_carries_more_than_it_can(void **state)
         const struct pdl_plan *p = lower_as(
             a, model, strategies[i],
             &(struct pdl_plan_options){.batch = 64, .dtype = PDL_BF16});
-        const struct pdl_net *net;
-        struct pdl_projection x;
+        const struct pdl_net *net = NULL;
+        struct pdl_projection x = {0};
         struct pdl_err err = {"", ""};
-        const char *spec;
+        const char *spec = NULL;
         int64_t *bytes;
 
         if (pdl_system_topology(a, &sys, &spec, &err) != PDL_OK ||
