@@ -50,10 +50,9 @@ static enum pdl_status write(const struct pdl_export_job *job,
                         NAME);
     pdl_puts(out, "#!/bin/bash\n");
     report_export_head(job, "# ", out);
-    pdl_puts(out,
-             "# EDIT: data (a folder that 'paradl train --help' names), "
-             "learning rate, epochs\n"
-             "exec paradl train ");
+    pdl_puts(out, "# EDIT: data (a folder that 'paradl train --help' names), "
+                  "learning rate, epochs\n"
+                  "exec paradl train ");
     quote(out, model);
     pdl_puts(out, " --data \"${DATA:-EDIT}\" \\\n    --strategy='");
     pdl_strategy_print(job->strategy, out);
