@@ -356,87 +356,111 @@ static void print_text(const struct answer *x)
     }
 }
 
+/* Is what was asked a question? Else one line of usage. */
+static enum pdl_status asked(const struct answer *x, bool *whole,
+                             struct pdl_err *err)
+{
+    const struct pdl_args *args = x->args;
+    const struct options *o = x->o;
+    enum pdl_status st;
+
+    if (!x->q->system || (!o->from && (!x->q->strategy || x->q->batch == 0))) {
+        pdl_fail(err, PDL_EINVAL,
+                 o->from ? "project needs --system"
+                         : "project needs --system, --strategy and --batch");
+        pdl_hint(err, "see 'paradl project --help'");
+        return PDL_EINVAL;
+    }
+    st = cli_export_asked(o->export, o->output, err);
+    if (st == PDL_OK)
+        st = cli_epochs_asked(&o->epoch, x->q->dataset, err);
+    if (st == PDL_OK)
+        st = cli_whole_asked(&o->run, whole, err);
+    if (st == PDL_OK && !(o->measured_s > 0) &&
+        pdl_opt_given(&cli_project, args, "measured-step"))
+        st = pdl_fail(err, PDL_EINVAL, "--measured-step is more than 0");
+    if (st == PDL_OK && args->npos > 1 && !o->from) {
+        st = pdl_fail(err, PDL_EINVAL, "one MODEL, not two: '%.60s'",
+                      args->pos[1]);
+        if (strchr(args->pos[1], '='))
+            pdl_hint(err, "axes of a strategy are divided by commas: "
+                          "data=16,filter=4");
+    }
+    return st;
+}
+
+/* The step's price, and whatever else of it was asked. */
+static enum pdl_status price(pdl_arena *a, struct answer *x, struct cli_job *j,
+                             struct cli_question *q, struct pdl_err *err)
+{
+    const struct options *o = x->o;
+    enum pdl_status st =
+        o->from ? cli_from(a, o->from, x->args, q, &x->from, err) : PDL_OK;
+
+    if (st == PDL_OK && o->kineto)
+        st = pdl_kineto_read(o->kineto, &x->trace, err);
+    if (st == PDL_OK)
+        st = cli_job_open(q, j, err);
+    if (st == PDL_OK)
+        st = cli_job_price(q, q->strategy, j, err);
+    if (st == PDL_OK && o->evidence)
+        st = anchor(a, j, o->evidence, &x->anchor, err);
+    if (st == PDL_OK && o->epoch.shuffle)
+        st = cli_epochs_price(a, &o->epoch, q->dataset, j, &x->epochs, err);
+    if (st == PDL_OK && x->whole)
+        st = cli_whole_time(q, j, &o->run, &x->run, err);
+    if (st == PDL_OK && o->layers) {
+        x->prices = PDL_NEW(a, struct pdl_op_price, j->plan->nops + 1);
+        st = x->prices
+                 ? pdl_price_ops(j->plan, &j->sys, &j->oracle, x->prices, err)
+                 : pdl_fail(err, PDL_ENOMEM, "out of memory");
+    }
+    return st;
+}
+
+/* The answer, and the files that were asked for. */
+static int write_out(pdl_arena *a, struct answer *x, struct cli_job *j)
+{
+    const struct options *o = x->o;
+    int rc;
+
+    x->j = j;
+    if (!j->x.feasible)
+        x->nremedies = cli_remedies(a, x->q, j, x->remedy);
+    if (x->args->json)
+        print_json(x, o->details, cli_out());
+    else
+        print_text(x);
+    rc = o->emit ? cli_job_emit(j, o->emit) : EXIT_OK;
+    if (rc == EXIT_OK && o->trace)
+        rc = cli_job_trace(j, o->trace);
+    if (rc == EXIT_OK && o->export)
+        rc = cli_job_export(j, &(struct cli_export){o->export, o->output,
+                                                    &cli_project, x->args});
+    if (rc == EXIT_OK && o->report)
+        rc = report(x);
+    return rc == EXIT_OK && !j->x.feasible ? EXIT_NO : rc;
+}
+
 static int project(const struct pdl_args *args)
 {
     const struct options *o = args->opts;
     struct cli_question q = o->q;
     struct answer x = {.o = o, .args = args, .q = &q};
     struct pdl_err err = {"", ""};
-    pdl_arena *a;
+    enum pdl_status st = asked(&x, &x.whole, &err);
     struct cli_job *j;
-    enum pdl_status st = PDL_OK;
+    pdl_arena *a;
     int rc;
 
-    if (!q.system || (!o->from && (!q.strategy || q.batch == 0))) {
-        pdl_fail(&err, PDL_EINVAL,
-                 o->from ? "project needs --system"
-                         : "project needs --system, --strategy and --batch");
-        pdl_hint(&err, "see 'paradl project --help'");
-        return cli_usage(&err);
-    }
-    st = cli_export_asked(o->export, o->output, &err);
-    if (st == PDL_OK)
-        st = cli_epochs_asked(&o->epoch, q.dataset, &err);
-    if (st == PDL_OK)
-        st = cli_whole_asked(&o->run, &x.whole, &err);
-    if (st == PDL_OK && !(o->measured_s > 0) &&
-        pdl_opt_given(&cli_project, args, "measured-step"))
-        st = pdl_fail(&err, PDL_EINVAL, "--measured-step is more than 0");
     if (st != PDL_OK)
         return cli_usage(&err);
-    if (args->npos > 1 && !o->from) {
-        pdl_fail(&err, PDL_EINVAL, "one MODEL, not two: '%.60s'", args->pos[1]);
-        if (strchr(args->pos[1], '='))
-            pdl_hint(&err, "axes of a strategy are divided by commas: "
-                           "data=16,filter=4");
-        return cli_usage(&err);
-    }
     q.model = args->pos[0];
     a = pdl_arena_create(PDL_ARENA_DEFAULT);
     j = a ? PDL_NEW(a, struct cli_job, 1) : NULL;
-    if (!j)
-        st = pdl_fail(&err, PDL_ENOMEM, "out of memory");
-    if (st == PDL_OK)
-        st = o->from ? cli_from(a, o->from, args, &q, &x.from, &err) : PDL_OK;
-    if (st == PDL_OK && o->kineto)
-        st = pdl_kineto_read(o->kineto, &x.trace, &err);
-    if (st == PDL_OK)
-        st = cli_job_open(&q, j, &err);
-    if (st == PDL_OK)
-        st = cli_job_price(&q, q.strategy, j, &err);
-    if (st == PDL_OK && o->evidence)
-        st = anchor(a, j, o->evidence, &x.anchor, &err);
-    if (st == PDL_OK && o->epoch.shuffle)
-        st = cli_epochs_price(a, &o->epoch, q.dataset, j, &x.epochs, &err);
-    if (st == PDL_OK && x.whole)
-        st = cli_whole_time(&q, j, &o->run, &x.run, &err);
-    if (st == PDL_OK && o->layers) {
-        x.prices = PDL_NEW(a, struct pdl_op_price, j->plan->nops + 1);
-        st = x.prices
-                 ? pdl_price_ops(j->plan, &j->sys, &j->oracle, x.prices, &err)
-                 : pdl_fail(&err, PDL_ENOMEM, "out of memory");
-    }
-    if (st != PDL_OK) {
-        rc = cli_fail(st, &err);
-    } else {
-        x.j = j;
-        if (!j->x.feasible)
-            x.nremedies = cli_remedies(a, &q, j, x.remedy);
-        if (args->json)
-            print_json(&x, o->details, cli_out());
-        else
-            print_text(&x);
-        rc = o->emit ? cli_job_emit(j, o->emit) : EXIT_OK;
-        if (rc == EXIT_OK && o->trace)
-            rc = cli_job_trace(j, o->trace);
-        if (rc == EXIT_OK && o->export)
-            rc = cli_job_export(j, &(struct cli_export){o->export, o->output,
-                                                        &cli_project, args});
-        if (rc == EXIT_OK && o->report)
-            rc = report(&x);
-        if (rc == EXIT_OK && !j->x.feasible)
-            rc = EXIT_NO;
-    }
+    st = j ? price(a, &x, j, &q, &err)
+           : pdl_fail(&err, PDL_ENOMEM, "out of memory");
+    rc = st == PDL_OK ? write_out(a, &x, j) : cli_fail(st, &err);
     cli_job_close(j);
     pdl_arena_destroy(a);
     return rc;
