@@ -33,7 +33,7 @@ enum pdl_status oracle_project(const struct pdl_plan *plan,
                                struct oracle_record *record,
                                struct pdl_projection *out, struct pdl_err *err);
 
-/* seconds of all forward operations of a plan with one stage, one after the
+/* price.c: seconds of all forward operations of a plan with one stage, one after the
  * other; < 0: no memory */
 double oracle_forward_s(const struct pdl_plan *plan,
                         const struct pdl_system *sys,
@@ -77,13 +77,6 @@ void oracle_memo_forget(struct oracle *o, bool ranks);
 int oracle_number_ops(const struct oracle *o, int first, int n, int *number,
                       int *op, int count, int *table, int nslots);
 bool oracle_same_attr(const struct pdl_attr *a, const struct pdl_attr *b);
-/* project.c: the order of its tasks; of a stage whose activations its PEs hold
- * at a time */
-bool oracle_find_order(struct oracle *o);
-static inline int64_t oracle_in_flight(const struct oracle *o, int stage)
-{
-    return o->order->in_flight[stage];
-}
 /* project.c: how many rounds one that is written stands for (rolled plans) */
 int64_t oracle_times(const struct oracle *o, int round);
 /* io.c: seconds of opening files, and of reading and staging a step's samples

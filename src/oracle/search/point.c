@@ -311,24 +311,6 @@ static enum pdl_status find_updates(struct oracle_pricer *c,
 
 /* ---- what no step is shorter than --------------------------------------------------- */
 
-/* A lane's own work, after the forwards and before the backwards of the lanes
- * before it. */
-static double find_least(const struct oracle_pricer *c)
-{
-    double before = 0, least = 0;
-
-    for (int l = 0; l < c->step.lanes; l++) {
-        struct stage_time lane = oracle_lane_time(&c->step, l, c->step.chunks);
-        struct stage_time first = oracle_lane_time(&c->step, l, 1);
-
-        least = fmax(least, before + (double)c->plan.micro_batches *
-                                         oracle_stage_busy(&lane));
-        if (!c->now.bubble) /* else steps begin and end one after the other */
-            before += oracle_stage_busy(&first);
-    }
-    return least;
-}
-
 /* Are two points of a mesh alike, but for sharding, overlap and optimizer? */
 static bool same_passes(const struct oracle_point *a,
                         const struct oracle_point *b)
@@ -417,7 +399,9 @@ static enum pdl_status prepare(struct oracle_pricer *c,
     if (c->step.runs) {
         c->least = floor_of(c, x);
     } else {
-        c->least = find_least(c);
+        /* a lane's own work, after the forwards and before the backwards of the
+         * lanes before it */
+        c->least = oracle_step_least(&c->step, !x->bubble);
         keep_floor(c, x);
     }
     c->ready = true;

@@ -9,10 +9,49 @@
  * have a 32-bit copy beside the optimizer's slots. What frameworks keep besides
  * (gradient buffers, scores of attention, masks, 32-bit logits) is their habit
  * or the job's option. A stage is walked here, pass by pass; what a lane of
- * them holds: step_memory.c. memory=paper is in memory_plan.c. */
+ * them holds: step_memory.c. memory=paper is in project.c. */
 #include "oracle/step/stage.h"
 
 #include <string.h>
+
+/* ---- sizes ------------------------------------------------------------------- */
+
+/* Values that a fused kernel makes again for backward: the activation inside
+ * a gated feed-forward. */
+bool *oracle_find_inside(const struct oracle *o)
+{
+    const struct pdl_framework *f = o->opt->framework;
+    const struct pdl_model *m = o->p->model;
+    bool *inside = PDL_NEW(o->arena, bool, m->ntensors + 1);
+
+    for (int i = 0; inside && f && f->fused && i + 1 < m->nnodes; i++)
+        if (pdl_op_id(m->nodes[i].op) == PDL_ID_SILU &&
+            pdl_op_id(m->nodes[i + 1].op) == PDL_ID_MUL)
+            inside[m->nodes[i].out[0]] = true;
+    return inside;
+}
+
+void oracle_all_sizes(const struct oracle *o, int64_t rank, const bool *inside,
+                      int64_t *all)
+{
+    for (int i = 0; i < o->p->ntensors; i++) {
+        const struct pdl_plan_tensor *t = &o->p->tensors[i];
+
+        all[i] = t->kind == PDL_PLAN_ACTIVATION && t->model_tensor >= 0 &&
+                         inside[t->model_tensor]
+                     ? 0
+                     : oracle_bytes(o, i, rank);
+    }
+}
+
+void oracle_sizes_of(const struct oracle *o, int stage, const int64_t *all,
+                     int64_t *size)
+{
+    for (int i = 0; i < o->p->ntensors; i++)
+        size[i] = o->p->tensors[i].stage == stage ? all[i] : 0;
+}
+
+/* ---- what is live -------------------------------------------------------------- */
 
 struct tally {
     int64_t state; /* bytes that the optimizer keeps for what it updates */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Prices outside a whole projection: one operation alone, all operations of a
- * plan. */
+ * plan, forward alone. */
 #include "oracle/step/stage.h"
 
 static bool in_update(const struct pdl_plan *p, int op)
@@ -127,4 +127,29 @@ enum pdl_status pdl_price_ops(const struct pdl_plan *plan,
                               struct pdl_op_price *out, struct pdl_err *err)
 {
     return oracle_price_ops(plan, sys, opt, false, out, err);
+}
+
+double oracle_forward_s(const struct pdl_plan *plan,
+                        const struct pdl_system *sys,
+                        const struct pdl_oracle_options *opt)
+{
+    struct oracle o = {.p = plan, .sys = sys, .opt = opt};
+    struct oracle_changed changed;
+    struct stage_work w = {.shape = NULL};
+    struct stage_exchange u = {.lived = NULL};
+    struct stage_run run = {.passes = &w.run, .update = &u.run, .blocks = 1};
+    struct stage_ran ran = {.forward = -1};
+    struct stream_price *price;
+
+    oracle_pe_settle(&sys->pe, opt->precision, &o.pe);
+    oracle_leave_out(&o, &changed);
+    o.arena = pdl_arena_create(PDL_ARENA_DEFAULT);
+    if (o.arena && oracle_prepare(&o) &&
+        (price = PDL_NEW(o.arena, struct stream_price, plan->nops + 1)) &&
+        oracle_plan_stage(&o, o.arena, 0, price, &w, &u) &&
+        (run.made = PDL_NEW(o.arena, double, plan->ntensors + 1)) &&
+        (run.back = PDL_NEW(o.arena, double, oracle_run_back(&w.run))))
+        oracle_run_passes(&run, &ran);
+    pdl_arena_destroy(o.arena);
+    return ran.forward;
 }

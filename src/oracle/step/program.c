@@ -2,7 +2,7 @@
  *
  * Programs for the streams of a PE from a stage of a plan: on which stream an
  * operation runs, what of the others it waits for, and which gradients it
- * makes (what it costs: stream_prices.c). Streams run one thing after the
+ * makes (what it costs: stage.c). Streams run one thing after the
  * other, so it is enough to wait for the last of each; how far back that is is
  * the same in every block, so that parts can be repeated. A whole plan is one
  * part. */

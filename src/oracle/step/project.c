@@ -1,78 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A plan's step on a system: its stages (stage.c) are those of a step (step.c),
- * each of a kind of its own. */
+ * each of a kind of its own. Of the representative ranks, the bytes of those are
+ * walked (memory.c) of which some tensor is larger than on every rank before.
+ * memory=paper: the closed form of the papers. Every layer keeps its own x, y
+ * and w, and the gradients of each (factor 2); nothing is reused. */
 #include "oracle/step/step.h"
 
 #include <math.h>
+#include <string.h>
 
-bool oracle_find_order(struct oracle *o)
+static bool find_order(struct oracle *o)
 {
     o->order = oracle_plan_order(o->arena, o->p);
     return o->order && (!pdl_schedule_splits(o->order->schedule) ||
                         oracle_order_runs(o->order, o->arena, o->arena));
-}
-
-/* ---- the papers' pipeline ------------------------------------------------------ */
-
-static double larger(double a, double b)
-{
-    return a > b ? a : b;
-}
-
-/* exchange=paper with micro-batches: all stages move in lock step. A slot is
- * as long as the slowest stage's task, and between two slots of a pass all
- * neighbours exchange, as long as the slowest message. One micro-batch is the
- * papers' layer parallelism, which waits instead. */
-static bool in_lock_step(const struct oracle *o)
-{
-    return o->p->strategy->exchange_paper && o->p->nstages > 1 &&
-           o->p->micro_batches > 1;
-}
-
-/* Every stage as slow as the slowest, messages taken out of the tasks; false:
- * out of memory. */
-static bool find_slowest(struct step *c, struct stage_time *out)
-{
-    for (int s = 0; s < c->o->p->nstages; s++) {
-        struct stage_time t;
-
-        if (!oracle_stage_time(c, s, &t))
-            return false;
-        t.forward_comm -= t.forward_send;
-        t.backward_comm -= t.backward_send;
-        for (int i = 0; i < STAGE_TIMES; i++)
-            out->each[i] = larger(out->each[i], t.each[i]);
-    }
-    return true;
-}
-
-static double span_of(const struct step *c, const struct stage_time *t)
-{
-    double pass[PASSES][ORACLE_MAX_STAGES];
-
-    for (int s = 0; s < c->o->p->nstages; s++)
-        oracle_stage_tasks(t, &pass[0][s], &pass[1][s], &pass[2][s]);
-    return oracle_order_span(
-        c->order, (const double *[]){pass[0], pass[1], pass[2]}, NULL);
-}
-
-/* The plan's own schedule says how many slots a pass has. */
-static bool fill_lock_step(struct step *c, struct pdl_projection *out)
-{
-    struct stage_time x = {.forward = 0};
-    double slots = span_of(c, &(struct stage_time){.forward = 1}), messages;
-
-    if (!find_slowest(c, &x))
-        return false;
-    messages = (slots - 1) * (x.forward_send + x.backward_send);
-    x.p2p = 0;
-    oracle_fill_times(c, &x, span_of(c, &x), out);
-    out->p2p_s = messages;
-    out->comm_s += messages;
-    out->exposed_comm_s += messages;
-    out->step_s += messages;
-    return true;
 }
 
 void oracle_fill_rates(const struct oracle *o, const struct pdl_model *model,
@@ -193,6 +135,215 @@ static enum pdl_status check(const struct oracle *o, struct pdl_err *err)
                : PDL_EINVAL;
 }
 
+/* ---- its bytes --------------------------------------------------------------------- */
+
+/* Ranks that are looked at, and sizes of all tensors there. */
+struct looked_at {
+    int n;
+    int rank[ORACLE_MAX_RANKS];
+    int64_t *size[ORACLE_MAX_RANKS];
+};
+
+/* Is no tensor larger than on one of the ranks before? Then it needs no more. */
+static bool fits_into(const struct looked_at *x, const int64_t *size, int n)
+{
+    for (int k = 0; k < x->n; k++) {
+        int i = 0;
+
+        while (i < n && size[i] <= x->size[k][i])
+            i++;
+        if (i == n)
+            return true;
+    }
+    return false;
+}
+
+/* The last parts of a split are the largest: they come first. */
+static bool choose_ranks(const struct oracle *o, struct looked_at *x)
+{
+    const bool *inside = oracle_find_inside(o);
+    struct oracle_ranks r;
+    int n = o->p->ntensors;
+
+    oracle_find_ranks(o, 0, &r);
+    for (int i = r.n - 1; inside && i >= 0; i--) {
+        int64_t **size = &x->size[x->n];
+
+        if (r.like[i] != i)
+            continue;
+        if (!*size && !(*size = PDL_NEW(o->arena, int64_t, n + 1)))
+            return false;
+        oracle_all_sizes(o, r.rank[i], inside, *size);
+        if (!fits_into(x, *size, n))
+            x->rank[x->n++] = i;
+    }
+    return inside != NULL;
+}
+
+static bool live_stage(const struct oracle *o, const struct looked_at *x,
+                       int stage, int64_t *size, struct stage_work *w,
+                       struct stage_exchange *u)
+{
+    struct stage_live *live = PDL_NEW(o->arena, struct stage_live, x->n + 1);
+    struct oracle_lived *lived =
+        PDL_NEW(o->arena, struct oracle_lived, x->n + 1);
+    struct oracle_ranks r;
+
+    oracle_find_ranks(o, stage, &r);
+    for (int k = 0; live && lived && k < x->n; k++) {
+        int64_t rank = r.rank[x->rank[k]];
+
+        oracle_sizes_of(o, stage, x->size[k], size);
+        oracle_live_passes(o, stage, w->shape, rank, size, &live[k]);
+        oracle_live_update(o, stage, rank, size, &lived[k]);
+    }
+    w->live = live;
+    u->lived = lived;
+    return live && lived;
+}
+
+static bool plan_lives(struct step *c, struct stage_work *work,
+                       struct stage_exchange *update)
+{
+    const struct oracle *o = c->o;
+    struct looked_at x = {.n = 0};
+    uint8_t *slot = PDL_NEW(o->arena, uint8_t, ORACLE_MAX_RANKS);
+    int64_t *size = PDL_NEW(o->arena, int64_t, o->p->ntensors + 1);
+
+    if (!slot || !size || !choose_ranks(o, &x))
+        return false;
+    for (int s = 0; s < o->p->nstages; s++)
+        if (!live_stage(o, &x, s, size, &work[s], &update[s]) ||
+            !oracle_live_kind(c, &c->stage[s], x.n))
+            return false;
+    for (int i = 0; i < x.n; i++)
+        slot[i] = (uint8_t)(x.n - 1 - i); /* the first is looked at last */
+    c->nranks = x.n;
+    c->held_work = c->held_update = slot;
+    return true;
+}
+
+/* ---- the papers' closed form ---------------------------------------------------- */
+
+static bool is_framed(const struct pdl_plan_tensor *t)
+{
+    for (int d = 0; d < t->ndims; d++)
+        if (t->frame[d].kind != PDL_FRAME_NONE)
+            return true;
+    return false;
+}
+
+/* The buffer of each value on this rank: what its producer hands over, the
+ * largest form of it without a halo. */
+static void buffers(const struct oracle *o, int stage, int64_t rank,
+                    int64_t *size)
+{
+    memset(size, 0, (size_t)o->p->model->ntensors * sizeof *size);
+    for (int i = 0; i < o->p->ntensors; i++) {
+        const struct pdl_plan_tensor *t = &o->p->tensors[i];
+        bool value =
+            t->kind == PDL_PLAN_ACTIVATION || t->kind == PDL_PLAN_INPUT;
+        int64_t n;
+
+        if (!value || t->model_tensor < 0 || t->stage != stage || is_framed(t))
+            continue;
+        n = oracle_bytes(o, i, rank);
+        if (n > size[t->model_tensor])
+            size[t->model_tensor] = n;
+    }
+}
+
+/* x + y of every layer of the stage: each has buffers of its own. */
+static int64_t layer_buffers(const struct oracle *o, int stage,
+                             const int64_t *size)
+{
+    int64_t sum = 0;
+
+    for (int i = 0; i < o->p->model->nnodes; i++) {
+        const struct pdl_node *n = &o->p->model->nodes[i];
+        int op = o->p->forward_op[i];
+
+        if (op < 0 || o->p->tensors[o->p->ops[op].out[0]].stage != stage)
+            continue;
+        for (int k = 0; k < n->nin; k++)
+            sum += oracle_times(o, o->p->ops[op].round) * size[n->in[k]];
+        for (int k = 0; k < n->nout; k++)
+            sum += oracle_times(o, o->p->ops[op].round) * size[n->out[k]];
+    }
+    return sum;
+}
+
+/* 2 * (B (x + y) + w): every layer keeps its own, values and gradients, of
+ * all micro-batches that are in flight; nothing is reused. */
+static void by_layers(const struct oracle *o, int stage, int64_t rank,
+                      int64_t *size, struct pdl_projection *out)
+{
+    int64_t act, weights = 0;
+
+    buffers(o, stage, rank, size);
+    act = layer_buffers(o, stage, size) * o->order->in_flight[stage];
+    for (int i = 0; i < o->p->ntensors; i++) {
+        const struct pdl_plan_tensor *t = &o->p->tensors[i];
+
+        if (t->kind == PDL_PLAN_WEIGHT && t->stage == stage &&
+            o->p->model->tensors[t->model_tensor].kind == PDL_TENSOR_WEIGHT)
+            weights += oracle_times(o, t->round) * oracle_bytes(o, i, rank);
+    }
+    if (2 * (act + weights) <= out->allocated_bytes)
+        return;
+    out->allocated_bytes = 2 * (act + weights);
+    out->activations_bytes = 2 * act;
+    out->weights_bytes = weights;
+    out->gradients_bytes = weights;
+}
+
+/* On every rank, or those with the last parts, of a lane (-1: of all); false:
+ * out of memory. */
+static bool by_paper(const struct oracle *o, int lane, bool all,
+                     struct pdl_projection *out)
+{
+    int64_t *size = PDL_NEW(o->arena, int64_t, o->p->model->ntensors + 1);
+    struct oracle_ranks r;
+
+    for (int s = 0; size && s < o->p->nstages; s++) {
+        int last = 0;
+
+        if (lane >= 0 && pdl_plan_lane(o->p, s) != lane)
+            continue;
+        oracle_find_ranks(o, s, &r);
+        for (int i = r.n - 1; i >= 0; i--) {
+            last = r.rank[i] > r.rank[last] ? i : last;
+            if (all && r.like[i] == i)
+                by_layers(o, s, r.rank[i], size, out);
+        }
+        if (!all)
+            by_layers(o, s, r.rank[last], size, out);
+    }
+    return size != NULL;
+}
+
+static bool plan_memory(const struct step *c, int lane,
+                        struct pdl_projection *out)
+{
+    struct pdl_projection kept = {.allocated_bytes = 0};
+
+    if (!c->o->p->strategy->memory_paper)
+        oracle_step_memory(c, lane, out);
+    else if (by_paper(c->o, lane, true, out))
+        oracle_fill_device(c->o, out);
+    else
+        return false;
+    if (lane >= 0)
+        return true;
+    if (!by_paper(c->o, lane, false, &kept))
+        return false;
+    out->gamma = kept.allocated_bytes > 0
+                     ? (double)(out->allocated_bytes - out->optimizer_bytes) /
+                           (double)kept.allocated_bytes
+                     : 0;
+    return true;
+}
+
 /* ---- a plan as a step ------------------------------------------------------------ */
 
 /* Where all stages are run: the farthest that is looked back at, and times of
@@ -286,7 +437,7 @@ static bool run_stages(struct step *c)
         pdl_arena_reset(a);
     }
     pdl_arena_destroy(a);
-    return ok && (o->p->strategy->memory_paper || oracle_plan_lives(c, w, u));
+    return ok && (o->p->strategy->memory_paper || plan_lives(c, w, u));
 }
 
 static void note_ends(const struct oracle *o)
@@ -303,7 +454,7 @@ static void note_ends(const struct oracle *o)
 /* False: out of memory. */
 static bool make_step(struct oracle *o, struct step *c)
 {
-    return unfold(o) && oracle_prepare(o) && oracle_find_order(o) &&
+    return unfold(o) && oracle_prepare(o) && find_order(o) &&
            oracle_find_again(o) && begin_step(c, o) && run_stages(c);
 }
 
@@ -311,12 +462,11 @@ static bool price(struct oracle *o, struct pdl_projection *x)
 {
     struct step c;
 
-    if (!make_step(o, &c) || !oracle_step_time(&c, x) ||
-        (in_lock_step(o) && !fill_lock_step(&c, x)))
+    if (!make_step(o, &c) || !oracle_step_time(&c, x))
         return false;
     note_ends(o);
     fill_rates(o, x);
-    return oracle_plan_memory(&c, -1, x);
+    return plan_memory(&c, -1, x);
 }
 
 enum pdl_status oracle_project(const struct pdl_plan *plan,
@@ -377,36 +527,11 @@ enum pdl_status pdl_lane_memory(pdl_arena *a, const struct pdl_plan *plan,
     filled = o.arena && make_step(&o, &c);
     for (int l = 0; filled && l < plan->lanes; l++) {
         lane[l].reason = "";
-        filled = oracle_plan_memory(&c, l, &lane[l]);
+        filled = plan_memory(&c, l, &lane[l]);
     }
     pdl_arena_destroy(o.arena);
     if (!filled)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     *out = (struct pdl_lane_memory){plan->lanes, lane};
     return PDL_OK;
-}
-
-double oracle_forward_s(const struct pdl_plan *plan,
-                        const struct pdl_system *sys,
-                        const struct pdl_oracle_options *opt)
-{
-    struct oracle o = {.p = plan, .sys = sys, .opt = opt};
-    struct oracle_changed changed;
-    struct stage_work w = {.shape = NULL};
-    struct stage_exchange u = {.lived = NULL};
-    struct stage_run run = {.passes = &w.run, .update = &u.run, .blocks = 1};
-    struct stage_ran ran = {.forward = -1};
-    struct stream_price *price;
-
-    oracle_pe_settle(&sys->pe, opt->precision, &o.pe);
-    oracle_leave_out(&o, &changed);
-    o.arena = pdl_arena_create(PDL_ARENA_DEFAULT);
-    if (o.arena && oracle_prepare(&o) &&
-        (price = PDL_NEW(o.arena, struct stream_price, plan->nops + 1)) &&
-        oracle_plan_stage(&o, o.arena, 0, price, &w, &u) &&
-        (run.made = PDL_NEW(o.arena, double, plan->ntensors + 1)) &&
-        (run.back = PDL_NEW(o.arena, double, oracle_run_back(&w.run))))
-        oracle_run_passes(&run, &ran);
-    pdl_arena_destroy(o.arena);
-    return ran.forward;
 }

@@ -40,14 +40,14 @@ struct oracle_lived {
     int64_t ahead;
 };
 
-/* memory_plan.c: tensors that are made again inside a kernel, by model tensor */
+/* memory.c: tensors that are made again inside a kernel, by model tensor */
 bool *oracle_find_inside(const struct oracle *o);
 /* Bytes of all tensors on a rank, whatever their stage; those of one stage. */
 void oracle_all_sizes(const struct oracle *o, int64_t rank, const bool *inside,
                       int64_t *all);
 void oracle_sizes_of(const struct oracle *o, int stage, const int64_t *all,
                      int64_t *size);
-/* memory.c: the passes of a stage on a rank, whose tensors have these sizes,
+/* The passes of a stage on a rank, whose tensors have these sizes,
  * and its update with all that stays */
 void oracle_live_passes(const struct oracle *o, int stage,
                         const struct stage_passes *x, int64_t rank,

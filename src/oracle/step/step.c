@@ -223,7 +223,7 @@ static bool run_kinds(struct step *c)
 
 /* ---- lanes --------------------------------------------------------------------------- */
 
-struct stage_time oracle_lane_time(const struct step *c, int lane, int chunks)
+static struct stage_time lane_time(const struct step *c, int lane, int chunks)
 {
     struct stage_time sum = {.forward = 0};
 
@@ -232,6 +232,16 @@ struct stage_time oracle_lane_time(const struct step *c, int lane, int chunks)
     return sum;
 }
 
+/* The tasks of a stage include the messages that it waits for. */
+static void stage_tasks(const struct stage_time *t, double *forward,
+                        double *backward, double *weights)
+{
+    double back = t->backward + t->backward_comm + t->backward_copy;
+
+    *forward = t->forward + t->forward_comm + t->forward_copy;
+    *weights = t->weights < back ? t->weights : back;
+    *backward = back - *weights;
+}
 static void find_span(struct step *c)
 {
     double pass[PASSES][ORACLE_MAX_STAGES];
@@ -242,8 +252,8 @@ static void find_span(struct step *c)
         for (int k = 0; k < c->chunks; k++) {
             int s = pdl_schedule_stage(c->order->schedule, c->lanes, l, k);
 
-            oracle_stage_tasks(&timed_of(c, l, k)->time, &pass[0][s],
-                               &pass[1][s], &pass[2][s]);
+            stage_tasks(&timed_of(c, l, k)->time, &pass[0][s], &pass[1][s],
+                        &pass[2][s]);
         }
     c->span = oracle_order_span(
         c->order, (const double *[]){pass[0], pass[1], pass[2]}, c->spans);
@@ -292,7 +302,7 @@ static bool add_updates(struct step *c, int l, struct stage_time *lane)
     return true;
 }
 
-bool oracle_stage_time(struct step *c, int stage, struct stage_time *out)
+static bool stage_time(struct step *c, int stage, struct stage_time *out)
 {
     int l = pdl_schedule_lane(c->order->schedule, c->lanes, stage);
     int k = stage / c->lanes;
@@ -354,7 +364,7 @@ static double contention(const struct step *c)
 
 /* ---- the step -------------------------------------------------------------------------- */
 
-double oracle_stage_busy(const struct stage_time *t)
+static double stage_busy(const struct stage_time *t)
 {
     return t->forward + t->backward + t->forward_comm + t->backward_comm +
            t->forward_copy + t->backward_copy;
@@ -366,7 +376,7 @@ static double loading(const struct oracle_loading *x, double rest_s)
     return x->open_s + (x->load_s > rest_s ? x->load_s - rest_s : 0);
 }
 
-void oracle_fill_times(const struct step *c, const struct stage_time *t,
+static void fill_times(const struct step *c, const struct stage_time *t,
                        double span, struct pdl_projection *out)
 {
     double m = (double)c->o->p->micro_batches;
@@ -387,13 +397,88 @@ void oracle_fill_times(const struct step *c, const struct stage_time *t,
         out->layer_comm_s + out->halo_s + out->p2p_s + out->gradient_comm_s;
     out->exposed_comm_s =
         m * (t->forward_comm + t->backward_comm) + t->exposed_gradients;
-    out->bubble_s = span - m * oracle_stage_busy(t);
+    out->bubble_s = span - m * stage_busy(t);
     if (out->bubble_s < 1e-12 * span) /* what rounding leaves */
         out->bubble_s = 0;
     out->step_s = out->compute_s + out->exposed_comm_s + out->bubble_s + copies;
     out->io_s = loading(&c->load, out->step_s);
     out->step_s += out->io_s;
     out->io_s += copies;
+}
+
+/* ---- the papers' pipeline ------------------------------------------------------ */
+
+/* exchange=paper with micro-batches: all stages move in lock step. A slot is
+ * as long as the slowest stage's task, and between two slots of a pass all
+ * neighbours exchange, as long as the slowest message. One micro-batch is the
+ * papers' layer parallelism, which waits instead. */
+static bool in_lock_step(const struct oracle *o)
+{
+    return o->p->strategy->exchange_paper && o->p->nstages > 1 &&
+           o->p->micro_batches > 1;
+}
+
+/* Every stage as slow as the slowest, messages taken out of the tasks; false:
+ * out of memory. */
+static bool find_slowest(struct step *c, struct stage_time *out)
+{
+    for (int s = 0; s < c->o->p->nstages; s++) {
+        struct stage_time t;
+
+        if (!stage_time(c, s, &t))
+            return false;
+        t.forward_comm -= t.forward_send;
+        t.backward_comm -= t.backward_send;
+        for (int i = 0; i < STAGE_TIMES; i++)
+            out->each[i] = fmax(out->each[i], t.each[i]);
+    }
+    return true;
+}
+
+static double span_of(const struct step *c, const struct stage_time *t)
+{
+    double pass[PASSES][ORACLE_MAX_STAGES];
+
+    for (int s = 0; s < c->o->p->nstages; s++)
+        stage_tasks(t, &pass[0][s], &pass[1][s], &pass[2][s]);
+    return oracle_order_span(
+        c->order, (const double *[]){pass[0], pass[1], pass[2]}, NULL);
+}
+
+/* The plan's own schedule says how many slots a pass has. */
+static bool fill_lock_step(struct step *c, struct pdl_projection *out)
+{
+    struct stage_time x = {.forward = 0};
+    double slots = span_of(c, &(struct stage_time){.forward = 1}), messages;
+
+    if (!find_slowest(c, &x))
+        return false;
+    messages = (slots - 1) * (x.forward_send + x.backward_send);
+    x.p2p = 0;
+    fill_times(c, &x, span_of(c, &x), out);
+    out->p2p_s = messages;
+    out->comm_s += messages;
+    out->exposed_comm_s += messages;
+    out->step_s += messages;
+    return true;
+}
+
+/* ---- all of it ------------------------------------------------------------------------- */
+
+double oracle_step_least(const struct step *c, bool staggered)
+{
+    double before = 0, least = 0;
+
+    for (int l = 0; l < c->lanes; l++) {
+        struct stage_time lane = lane_time(c, l, c->chunks);
+        struct stage_time first = lane_time(c, l, 1);
+
+        least = fmax(
+            least, before + (double)c->o->p->micro_batches * stage_busy(&lane));
+        if (staggered)
+            before += stage_busy(&first);
+    }
+    return least;
 }
 
 bool oracle_step_time(struct step *c, struct pdl_projection *out)
@@ -407,10 +492,10 @@ bool oracle_step_time(struct step *c, struct pdl_projection *out)
     worst = critical(c);
     if (worst < 0)
         return false;
-    lane = oracle_lane_time(c, worst, c->chunks);
+    lane = lane_time(c, worst, c->chunks);
     out->contention = contention(c);
     if (!add_updates(c, worst, &lane))
         return false;
-    oracle_fill_times(c, &lane, c->spans[worst], out);
-    return true;
+    fill_times(c, &lane, c->spans[worst], out);
+    return !in_lock_step(c->o) || fill_lock_step(c, out);
 }

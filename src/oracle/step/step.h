@@ -74,26 +74,11 @@ double oracle_held(const struct oracle *o);
  * passes end as with the one before). */
 void oracle_time_kind(struct step *c, struct step_stage *k);
 bool oracle_run_kind(struct step *c, struct step_stage *k, bool again);
-/* The first stages of a lane, one micro-batch; a stage with its update. */
-struct stage_time oracle_lane_time(const struct step *c, int lane, int chunks);
-bool oracle_stage_time(struct step *c, int stage, struct stage_time *out);
-double oracle_stage_busy(const struct stage_time *t);
-/* The tasks of a stage include the messages that it waits for. */
-static inline void oracle_stage_tasks(const struct stage_time *t,
-                                      double *forward, double *backward,
-                                      double *weights)
-{
-    double back = t->backward + t->backward_comm + t->backward_copy;
-
-    *forward = t->forward + t->forward_comm + t->forward_copy;
-    *weights = t->weights < back ? t->weights : back;
-    *backward = back - *weights;
-}
-/* Seconds of the step; false: out of memory. Of it, from a lane and the span of
- * its tasks. */
+/* What no step of these stages is shorter than; staggered: lanes begin and end
+ * one after the other. */
+double oracle_step_least(const struct step *c, bool staggered);
+/* Seconds of the step; false: out of memory. */
 bool oracle_step_time(struct step *c, struct pdl_projection *out);
-void oracle_fill_times(const struct step *c, const struct stage_time *t,
-                       double span, struct pdl_projection *out);
 /* project.c: what follows from step_s, pes and batch */
 void oracle_fill_rates(const struct oracle *o, const struct pdl_model *model,
                        int64_t forward_flops, struct pdl_projection *out);
@@ -113,10 +98,5 @@ void oracle_step_passes(const struct step *c, int slots,
 /* What the device holds besides, and what it has; whether that is enough. */
 void oracle_fill_device(const struct oracle *o, struct pdl_projection *out);
 void oracle_find_fit(const struct oracle *o, struct pdl_projection *out);
-/* memory_plan.c: bytes of a plan's stages, and of the plan */
-bool oracle_plan_lives(struct step *c, struct stage_work *work,
-                       struct stage_exchange *update);
-bool oracle_plan_memory(const struct step *c, int lane,
-                        struct pdl_projection *out);
 
 #endif

@@ -235,19 +235,12 @@ int oracle_program_update(struct program *p, struct stream_step *steps);
 /* Operations of all rounds of an update. */
 int64_t oracle_update_steps(const struct pdl_plan *p, int stage);
 
-/* ---- stream_prices.c ------------------------------------------------------------ */
+/* ---- stage.c -------------------------------------------------------------------- */
 
 /* One operation in its pass. */
 void oracle_price_stream(const struct oracle *o, int op, enum phase phase,
                          const struct oracle_ranks *r, struct stream_price *p);
-/* The same list with prices, less (or all) what neither runs nor waits. */
-bool oracle_price_list(pdl_arena *a, const struct stream_list *list, bool all,
-                       const struct stream_price *price,
-                       struct stream_list *out);
-/* Adds up what the operations of a list take, and the most contention. */
-void oracle_add_list(const struct stream_list *list, bool back,
-                     const struct stream_price *price, struct stage_time *t,
-                     double *contention);
+/* Adds up; so many times. */
 void oracle_add_times(struct stage_time *sum, const struct stage_time *t,
                       int64_t n);
 /* Adds up the steps of an update. */
