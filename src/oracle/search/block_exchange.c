@@ -8,10 +8,7 @@
 
 /* What a form costs on this mesh. */
 struct priced {
-    struct priced *next;
-    int64_t form; /* its id */
-    bool folded;  /* its messages stay on their lane */
-    int64_t micro;
+    bool folded;                           /* its messages stay on their lane */
     struct stream_price *price[MAX_LANES]; /* by kind of lane */
     int64_t **size;                        /* by slot: of tensors */
 };
@@ -66,22 +63,19 @@ static bool price_form(struct oracle_mesh *p, struct block_form *m,
 static struct priced *find_priced(struct oracle_mesh *p, struct block_form *m,
                                   bool folded)
 {
-    struct priced *x = p->priced;
+    struct made *known = oracle_made(
+        &p->memo, p->arena, (struct made_of){MADE_PRICED, m->id, folded, 0});
+    struct priced *x;
 
-    while (x && (x->form != m->id || x->folded != folded))
-        x = x->next;
-    if (x)
-        return x;
+    if (!known || known->it)
+        return known ? known->it : NULL;
     x = PDL_NEW(p->arena, struct priced, 1);
     if (!x)
         return NULL;
-    x->form = m->id;
     x->folded = folded;
-    if (!price_form(p, m, x))
-        return NULL;
-    x->next = p->priced;
-    p->priced = x;
-    return x;
+    if (price_form(p, m, x))
+        known->it = x;
+    return known->it;
 }
 
 /* The form's oracle, of its plan with as many blocks. */

@@ -50,63 +50,42 @@ static bool price_those(pdl_arena *a, struct block_form *m,
     return true;
 }
 
-/* Prices of what no mesh changes. */
-static const struct known *find_known(struct oracle_block_plans *g,
-                                      struct block_form *m, int64_t micro,
-                                      const struct oracle_ranks *r)
+/* The same, made or found. */
+static const struct pass_prices *
+find_prices(struct memo *memo, pdl_arena *a, struct made_of of,
+            struct block_form *m,
+            bool (*wanted)(const struct block_plan *, int),
+            const struct oracle_ranks *r)
 {
-    struct known *k = m->known;
+    struct made *known = oracle_made(memo, a, of);
+    struct pass_prices *x;
 
-    while (k && k->micro != micro)
-        k = k->next;
-    if (k)
-        return k;
-    k = PDL_NEW(g->arena, struct known, 1);
-    if (!k || !price_those(g->arena, m, only_computes, r, k->price))
-        return NULL;
-    k->micro = micro;
-    k->next = m->known;
-    m->known = k;
-    return k;
-}
-
-/* Prices of what no number of samples changes, for one kind of lane. */
-static const struct carried *find_carried(struct oracle_mesh *p,
-                                          struct block_form *m, int lane,
-                                          const struct oracle_ranks *r)
-{
-    struct carried *k;
-
-    if (m->carried_on != p->id)
-        m->carried = NULL;
-    m->carried_on = p->id;
-    k = m->carried;
-    while (k && k->lane != lane)
-        k = k->next;
-    if (k)
-        return k;
-    k = PDL_NEW(p->arena, struct carried, 1);
-    if (!k || !price_those(p->arena, m, only_carries, r, k->price))
-        return NULL;
-    k->lane = lane;
-    k->next = m->carried;
-    m->carried = k;
-    return k;
+    if (!known || known->it)
+        return known ? known->it : NULL;
+    x = PDL_NEW(a, struct pass_prices, 1);
+    if (x && price_those(a, m, wanted, r, x->price))
+        known->it = x;
+    return known->it;
 }
 
 /* All kinds of forward and backward, for one kind of lane. */
 static bool price_passes(struct oracle_mesh *p, struct block_form *m,
                          int64_t micro, int lane, struct stream_price *out[2])
 {
-    const struct carried *w = NULL;
-    const struct known *k;
+    struct oracle_block_plans *g = p->forms;
+    const struct pass_prices *k, *w = NULL;
     struct oracle_ranks r;
 
     oracle_lane_ranks(&p->lanes[m->key.zero ? LANE_TRAFFIC : LANE_WORK], m->s,
                       lane, &r);
-    k = find_known(p->forms, m, micro, &r);
+    k = find_prices(&g->memo, g->arena,
+                    (struct made_of){MADE_COMPUTED, m->id, micro, 0}, m,
+                    only_computes, &r);
     oracle_memo_forget(&m->s->o, false); /* prices of other ranks */
-    if (k && m->key.zero && !(w = find_carried(p, m, lane, &r)))
+    if (k && m->key.zero &&
+        !(w = find_prices(&p->memo, p->arena,
+                          (struct made_of){MADE_CARRIED, m->id, lane, 0}, m,
+                          only_carries, &r)))
         return false;
     for (int b = 0; k && b < 2; b++) {
         const struct kinds *x = &m->kinds[b ? BACKWARD : FORWARD];
@@ -160,25 +139,19 @@ static const struct lived *find_lived(struct oracle_mesh *p,
     struct oracle_block_plans *g = p->forms;
     int zero = m->key.zero;
     const struct oracle_ranks *r = &p->alike[zero];
-    int64_t mesh = zero ? p->id : 0;
-    struct lived *l = m->lived;
-    bool ok;
+    struct made *known = oracle_made(
+        &g->memo, g->arena,
+        (struct made_of){MADE_LIVED, m->id, micro,
+                         (zero ? p->id : 0) * ORACLE_MAX_RANKS + r->n - 1});
+    struct lived *l;
 
-    while (l && (l->micro != micro || l->nranks != r->n || l->mesh != mesh))
-        l = l->next;
-    if (l)
-        return l;
+    if (!known || known->it)
+        return known ? known->it : NULL;
     l = PDL_NEW(g->arena, struct lived, 1);
-    ok = l && live_ranks(g, m, r, &p->ranks[zero], l);
+    if (l && live_ranks(g, m, r, &p->ranks[zero], l))
+        known->it = l;
     pdl_arena_reset(g->scratch);
-    if (!ok)
-        return NULL;
-    l->micro = micro;
-    l->mesh = mesh;
-    l->nranks = r->n;
-    l->next = m->lived;
-    m->lived = l;
-    return l;
+    return known->it;
 }
 
 /* ---- forward and backward ------------------------------------------------------------ */

@@ -166,35 +166,22 @@ bool oracle_aim_block_form(struct oracle_mesh *p, struct block_form *m,
 
 /* ---- forms ----------------------------------------------------------------------------- */
 
-static bool same_key(const struct key *a, const struct key *b)
+int64_t oracle_key_code(const struct key *k)
 {
-    return a->blocks == b->blocks && a->micro == b->micro &&
-           a->data == b->data && a->recompute == b->recompute &&
-           a->zero == b->zero && a->update == b->update && a->many == b->many &&
-           a->staged == b->staged && a->shared == b->shared &&
-           a->activations == b->activations && a->optimizer == b->optimizer &&
-           a->split == b->split;
+    return k->blocks << 16 | (int64_t)k->recompute << 11 |
+           (int64_t)k->zero << 9 | k->update << 8 | k->many << 7 |
+           k->staged << 6 | k->shared << 5 | k->activations << 4 |
+           k->optimizer << 3 | k->split << 2 | k->folded << 1;
 }
 
-/* Not of its samples and ranks: of a refused form these are set later. */
-static uint64_t code_of(const struct key *k)
+static struct block_form *find(const struct oracle_block_plans *g, struct key k)
 {
-    uint64_t bits = (uint64_t)k->recompute << 10 | (uint64_t)k->zero << 8 |
-                    (uint64_t)k->update << 7 | (uint64_t)k->many << 6 |
-                    (uint64_t)k->staged << 5 | (uint64_t)k->shared << 4 |
-                    (uint64_t)k->activations << 3 |
-                    (uint64_t)k->optimizer << 2 | (uint64_t)k->split << 1;
+    int64_t code;
 
-    return (uint64_t)k->blocks << 32 | bits;
-}
-
-static struct block_form *find(const struct oracle_block_plans *g,
-                               const struct key *k)
-{
-    uint64_t code = code_of(k);
-
+    k.folded = false; /* the form is the same */
+    code = oracle_key_code(&k);
     for (struct block_form *m = g->forms; m; m = m->next)
-        if (m->code == code && same_key(&m->key, k))
+        if (m->code == code && m->key.micro == k.micro && m->key.data == k.data)
             return m;
     return NULL;
 }
@@ -256,8 +243,9 @@ static enum pdl_status keep_form(struct oracle_mesh *p, const struct key *k,
     *m->s = *s;
     m->s->model.segments = m->s->segments;
     m->key = *k;
+    m->key.folded = false;
     m->id = ++g->made;
-    m->code = code_of(k);
+    m->code = oracle_key_code(&m->key);
     m->large = g->arena == g->large;
     m->next = g->forms;
     g->forms = m;
@@ -321,10 +309,10 @@ static enum pdl_status make(struct oracle_mesh *p, struct key k, int64_t micro,
 
 static struct block_form *find_any(const struct oracle_mesh *p, struct key k)
 {
-    struct block_form *m = find(p->forms, &k);
+    struct block_form *m = find(p->forms, k);
 
     k.data = p->mesh.data;
-    return m ? m : find(p->forms, &k);
+    return m ? m : find(p->forms, k);
 }
 
 const struct block_form *oracle_find_rolled_form(const struct oracle_mesh *p,
@@ -336,11 +324,12 @@ const struct block_form *oracle_find_rolled_form(const struct oracle_mesh *p,
 
     like.staged = p->mesh.pipe > 1;
     like.shared = p->mesh.data > 1;
-    like.micro = like.data = 0;
+    like.folded = false;
     for (const struct block_form *m = p->forms->forms; m; m = m->next) {
         like.blocks = m->key.blocks;
-        if (!m->refused && m->s->plan.roll && same_key(&m->key, &like) &&
-            oracle_form_stretch(m, blocks, &more))
+        if (!m->refused && m->s->plan.roll &&
+            m->code == oracle_key_code(&like) && m->key.micro == 0 &&
+            m->key.data == 0 && oracle_form_stretch(m, blocks, &more))
             return m;
     }
     return NULL;
@@ -364,7 +353,7 @@ enum pdl_status oracle_find_block_form(struct oracle_mesh *p, struct key *k,
     exact.micro = micro;
     exact.data = p->mesh.data;
     if (st == PDL_OK && !m->refused && !oracle_aim_block_form(p, m, micro)) {
-        m = find(p->forms, &exact);
+        m = find(p->forms, exact);
         st = m ? PDL_OK : make(p, exact, micro, &m, err);
         if (st == PDL_OK && !m->refused && !oracle_aim_block_form(p, m, micro))
             m->refused = "its ranks have no parts";

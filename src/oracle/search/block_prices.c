@@ -18,13 +18,30 @@
 
 #include <string.h>
 
-struct entry {
-    struct entry *next;
-    struct key key;
-    int lane;
-    void *piece;
-    const char *refused; /* why there is none */
-};
+/* ---- what was made once --------------------------------------------------------------- */
+
+static bool same_of(const struct made_of *a, const struct made_of *b)
+{
+    return a->what == b->what && a->second == b->second &&
+           a->third == b->third && a->kind == b->kind;
+}
+
+struct made *oracle_made(struct memo *m, pdl_arena *a, struct made_of of)
+{
+    uint64_t h = (uint64_t)of.what * 8191 + (uint64_t)of.second * 1000003 +
+                 (uint64_t)of.third * 127 + (uint64_t)of.kind;
+    struct made **at = &m->slot[(h * UINT64_C(0x9e3779b97f4a7c15)) >> 58];
+    struct made *e = *at;
+
+    while (e && !same_of(&e->of, &of))
+        e = e->next;
+    if (e || !(e = PDL_NEW(a, struct made, 1)))
+        return e;
+    e->of = of;
+    e->next = *at;
+    *at = e;
+    return e;
+}
 
 /* ---- tables --------------------------------------------------------------------------- */
 
@@ -64,6 +81,7 @@ static void change_mesh(struct oracle_block_plans *g,
                     (g->mesh.data > 1) != (x->data > 1))) {
         g->forms = NULL;
         g->whole = NULL;
+        g->memo = (struct memo){.slot = {NULL}};
         memset(g->written, 0, sizeof g->written);
         pdl_arena_reset(g->arena);
         if (g->large)
@@ -104,62 +122,45 @@ struct oracle_mesh *oracle_mesh_make(pdl_arena *a, struct oracle_block_plans *g,
     return p;
 }
 
-static bool same_entry(const struct entry *e, const struct key *k, int lane)
+static enum pdl_status make(struct oracle_mesh *p, struct key k, int lane,
+                            struct made *e, struct pdl_err *err)
 {
-    return e->key.blocks == k->blocks && e->key.micro == k->micro &&
-           e->key.recompute == k->recompute && e->key.zero == k->zero &&
-           e->key.many == k->many && e->key.activations == k->activations &&
-           e->key.optimizer == k->optimizer && e->key.split == k->split &&
-           e->key.folded == k->folded && e->lane == lane;
-}
+    double start = pdl_clock_s();
+    void *piece = pdl_arena_alloc(
+        p->arena, k.update ? (size_t)p->lanes[LANE_UPDATE].n : 1,
+        k.update ? sizeof(struct stage_exchanges) : sizeof(struct stage_works));
+    enum pdl_status st;
 
-static struct entry **bucket_of(struct entry **table, const struct key *k)
-{
-    uint64_t h = (uint64_t)k->micro * 1000003 + (uint64_t)k->blocks * 8191 +
-                 (uint64_t)k->recompute * 4 + (uint64_t)k->zero * 2 +
-                 (uint64_t)k->activations + (uint64_t)k->optimizer;
-
-    return &table[(h * UINT64_C(0x9e3779b97f4a7c15)) >> 58];
+    if (!piece)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    st = k.update ? oracle_make_update(p, &k, k.blocks, piece, err)
+                  : oracle_make_work(p, &k, k.micro, lane, piece, err);
+    p->forms->effort.priced++;
+    p->forms->effort.seconds += pdl_clock_s() - start;
+    if (st == PDL_OK)
+        e->it = piece;
+    else if (st != PDL_ENOMEM)
+        e->refused = pdl_arena_strdup(p->arena, err ? err->msg : "");
+    return st;
 }
 
 /* k: with the micro-batch, or the blocks of an update. */
 static enum pdl_status get(struct oracle_mesh *p, struct key k, int lane,
                            const void **out, struct pdl_err *err)
 {
-    struct entry **at = bucket_of(k.update ? p->update : p->work, &k), *e = *at;
-    double start;
-    enum pdl_status st;
+    struct made *e =
+        oracle_made(&p->memo, p->arena,
+                    (struct made_of){k.update ? MADE_UPDATE : MADE_WORK,
+                                     oracle_key_code(&k), k.micro, lane});
+    enum pdl_status st = PDL_OK;
 
-    while (e && !same_entry(e, &k, lane))
-        e = e->next;
-    if (e && e->refused)
-        return pdl_fail(err, PDL_EINVAL, "%s", e->refused);
-    if (e) {
-        *out = e->piece;
-        return PDL_OK;
-    }
-    start = pdl_clock_s();
-    e = PDL_NEW(p->arena, struct entry, 1);
-    if (e)
-        e->piece = pdl_arena_alloc(
-            p->arena, k.update ? (size_t)p->lanes[LANE_UPDATE].n : 1,
-            k.update ? sizeof(struct stage_exchanges)
-                     : sizeof(struct stage_works));
-    if (!e || !e->piece)
+    if (!e)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
-    e->key = k;
-    e->lane = lane;
-    st = k.update ? oracle_make_update(p, &k, e->key.blocks, e->piece, err)
-                  : oracle_make_work(p, &k, e->key.micro, lane, e->piece, err);
-    p->forms->effort.priced++;
-    p->forms->effort.seconds += pdl_clock_s() - start;
-    if (st == PDL_ENOMEM)
-        return st;
-    if (st != PDL_OK)
-        e->refused = pdl_arena_strdup(p->arena, err ? err->msg : "");
-    e->next = *at;
-    *at = e;
-    *out = e->piece;
+    if (e->refused)
+        return pdl_fail(err, PDL_EINVAL, "%s", e->refused);
+    if (!e->it)
+        st = make(p, k, lane, e, err);
+    *out = e->it;
     return st;
 }
 

@@ -270,14 +270,15 @@ static bool write_steps(struct oracle_block_plans *g, struct block_form *m,
 const struct steps *oracle_form_steps(struct oracle_block_plans *g,
                                       struct block_form *m, int64_t blocks)
 {
+    struct made *known = oracle_made(
+        &g->memo, g->arena, (struct made_of){MADE_STEPS, m->id, blocks, 0});
     const struct pdl_plan_rounds *rounds = NULL;
     const int *kind = NULL;
     struct steps *x;
     bool ok;
 
-    for (x = m->steps; x; x = x->next)
-        if (x->blocks == blocks)
-            return x;
+    if (!known || known->it)
+        return known ? known->it : NULL;
     x = PDL_NEW(g->arena, struct steps, 1);
     if (!x)
         return NULL;
@@ -286,8 +287,6 @@ const struct steps *oracle_form_steps(struct oracle_block_plans *g,
     for (int i = 0; ok && i < m->s->plan.nstages; i++)
         ok = write_steps(g, m, x, i, rounds, kind);
     pdl_arena_reset(g->scratch);
-    x->next = m->steps;
-    if (ok)
-        m->steps = x;
-    return ok ? x : NULL;
+    known->it = ok ? x : NULL;
+    return known->it;
 }

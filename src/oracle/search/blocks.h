@@ -14,7 +14,7 @@ enum {
     ZEROS = 4          /* none, 1, 2, 3 */
 };
 
-/* Which form. Of micro and data 0 stands for any. */
+/* Which form, or piece. Of micro and data 0 stands for any. */
 struct key {
     int64_t blocks, micro, data;
     enum pdl_recompute recompute;
@@ -47,23 +47,41 @@ struct block_plan {
                             outside) and the model's tensor */
 };
 
-/* Prices of a pass' kinds of operations that no mesh changes. */
-struct known {
-    struct known *next;
-    int64_t micro;
-    struct stream_price *price[2];
+/* What was made once, by what it is and of what: pieces of a mesh (of a key and
+ * a kind of lane); what a form costs there; what it costs and holds on any. One
+ * that was not made yet has neither, or is refused. */
+enum made_kind {
+    MADE_WORK,
+    MADE_UPDATE,
+    MADE_PRICED,   /* of a form; folded */
+    MADE_CARRIED,  /* of a form, a kind of lane */
+    MADE_COMPUTED, /* of a form, samples */
+    MADE_LIVED,    /* of a form, samples, ranks */
+    MADE_STEPS     /* of a form, blocks */
 };
-/* The same of what weights cost that travel, on one mesh: no number of samples
- * changes it. */
-struct carried {
-    struct carried *next;
-    int lane;
+struct made_of {
+    enum made_kind kind;
+    int64_t what, second, third;
+};
+struct made {
+    struct made *next;
+    struct made_of of;
+    void *it;
+    const char *refused;
+};
+enum { MADE_SLOTS = 64 };
+struct memo {
+    struct made *slot[MADE_SLOTS];
+};
+/* block_prices.c: its place; NULL: out of memory */
+struct made *oracle_made(struct memo *m, pdl_arena *a, struct made_of of);
+
+/* Prices of forward's and backward's kinds of operations: those that no mesh
+ * changes, or those of weights that travel, which no number of samples does. */
+struct pass_prices {
     struct stream_price *price[2];
 };
 struct lived {
-    struct lived *next;
-    int64_t micro, mesh; /* mesh: where ranks keep parts of weights; else 0 */
-    int nranks;
     struct stage_live *at[PLACES_WITH_WORK]; /* by slot */
 };
 
@@ -77,7 +95,6 @@ struct kinds {
 /* Steps of an update of so many blocks; those that gather from all blocks have
  * kinds of their own. */
 struct steps {
-    struct steps *next;
     int64_t blocks;
     struct pdl_plan plan; /* with as many, rolled if the form is */
     int n[PLACES_WITH_WORK];
@@ -89,17 +106,12 @@ struct block_form {
     struct block_form *next;
     struct key key;
     int64_t id;           /* 1, 2, ...; addresses are used again */
-    uint64_t code;        /* of the key: forms of other codes have another */
+    int64_t code;         /* of the key: forms of other codes have another */
     struct block_plan *s; /* NULL: refused */
     const char *refused;
     int64_t aim, micro;    /* mesh and samples that it is set to */
     struct kinds kinds[3]; /* by enum phase */
     struct stage_passes shape[PLACES_WITH_WORK];
-    struct known *known;
-    struct carried *carried; /* of the mesh that was priced last */
-    int64_t carried_on;      /* that mesh; others' memory is gone */
-    struct lived *lived;
-    struct steps *steps;
     bool large; /* it may be gone when the next one is made */
 };
 
@@ -110,6 +122,7 @@ struct oracle_block_plans {
     pdl_arena *large; /* of forms of many blocks; NULL: there is none */
     bool lent;        /* arena: what was made for other meshes may go */
     struct block_form *forms;
+    struct memo memo; /* of forms, whatever the mesh */
     int64_t made;     /* forms */
     int64_t last, at; /* that which was aimed last, and the mesh at */
     /* shared by all of them: of that mesh, of all, of that form */
@@ -136,12 +149,11 @@ struct oracle_mesh {
     struct oracle_point mesh;
     int64_t id; /* 1, 2, ... */
     pdl_arena *arena;
-    struct entry *work[64], *update[64];
+    struct memo memo;
     struct lanes lanes[LANE_KINDS];
     struct oracle_ranks alike[ZEROS]; /* by what ranks keep of weights */
     struct rank_slots ranks[ZEROS];
     bool known[ZEROS];
-    struct priced *priced;
     const char *refused; /* why lanes could not be told */
 };
 
@@ -168,7 +180,9 @@ enum pdl_status oracle_keep_plan(struct oracle_block_plans *g,
                                  struct block_plan *s,
                                  const struct pdl_plan *plan,
                                  struct pdl_err *err);
-/* block_plans.c: the network of so many blocks, written out once */
+/* block_plans.c: all of a key but its samples and ranks */
+int64_t oracle_key_code(const struct key *k);
+/* The network of so many blocks, written out once */
 const struct pdl_model *oracle_written_out(struct oracle_block_plans *g,
                                            const struct pdl_model *few,
                                            int64_t blocks, struct pdl_err *err);
