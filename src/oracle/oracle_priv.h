@@ -22,8 +22,11 @@ struct oracle_ranks {
     int like[ORACLE_MAX_RANKS], twin[ORACLE_MAX_RANKS];
 };
 
-/* lowering.c: how stages of pipelines are cut. */
-enum pdl_split oracle_split(const struct pdl_oracle_options *oracle);
+/* lowering.c: a strategy as text (NULL: out of memory); without its axes of one
+ * rank, which lie nowhere; the first node that a stage computes */
+const char *oracle_strategy_text(pdl_arena *a, const struct pdl_strategy *s);
+void oracle_drop_ones(struct pdl_clause *c);
+int oracle_first_node(const struct pdl_plan *p, int stage);
 /* project.c: the PE at the job's precision, effects left out */
 void oracle_settle(struct oracle *o, struct oracle_changed *c);
 /* project.c: pdl_project, and what happened when (record may be NULL) */

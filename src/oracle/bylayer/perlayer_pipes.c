@@ -68,21 +68,6 @@ enum pdl_status oracle_layers_pipes(pdl_arena *a,
     return st;
 }
 
-static int first_node(const struct pdl_plan *p, const struct pdl_plan_stage *s)
-{
-    int first = p->model->nnodes;
-
-    for (int i = s->first_forward; i < s->first_forward + s->nforward; i++)
-        for (int k = 0; k < p->items[i].nops; k++) {
-            const struct pdl_plan_op *op = &p->ops[p->items[i].first_op + k];
-
-            if (op->kind == PDL_PLAN_OP_COMPUTE && op->node >= 0 &&
-                op->node < first)
-                first = op->node;
-        }
-    return first;
-}
-
 /* Where the plan of `base` for all layers begins its stages. */
 enum pdl_status oracle_stages_cut(struct oracle_stages *s,
                                   const struct pdl_model *model,
@@ -92,7 +77,7 @@ enum pdl_status oracle_stages_cut(struct oracle_stages *s,
     struct pdl_plan_options po = {
         .batch = opt->batch,
         .dtype = pdl_precision_storage(s->x.oracle->precision),
-        .split = oracle_split(s->x.oracle),
+        .split = pdl_framework_split(s->x.oracle->framework),
         .allow_empty = opt->allow_empty};
     int *cut = PDL_NEW(s->x.arena, int, s->stages);
     const struct pdl_plan *plan;
@@ -104,7 +89,7 @@ enum pdl_status oracle_stages_cut(struct oracle_stages *s,
     if (st == PDL_OK)
         st = pdl_plan_lower(s->x.arena, model, s->base, &po, &plan, err);
     for (int64_t k = 1; st == PDL_OK && k < s->stages; k++)
-        cut[k - 1] = first_node(plan, &plan->stages[k]);
+        cut[k - 1] = oracle_first_node(plan, (int)k);
     s->cut = cut;
     return st;
 }

@@ -224,20 +224,6 @@ static void add_ranges(const struct oracle_layers *x, const int *pick,
     }
 }
 
-/* NULL: out of memory. */
-static const char *printed(pdl_arena *a, const struct pdl_strategy *s)
-{
-    const char *text = NULL;
-    struct pdl_buf b;
-
-    pdl_buf_init(&b);
-    pdl_strategy_print(s, &b.sink);
-    if (!b.sink.failed)
-        text = pdl_arena_strdup(a, b.text);
-    pdl_buf_free(&b);
-    return text;
-}
-
 const char *oracle_layers_write(const struct oracle_layers *x, const int *pick)
 {
     struct pdl_strategy *s = PDL_NEW(x->arena, struct pdl_strategy, 1);
@@ -251,7 +237,7 @@ const char *oracle_layers_write(const struct oracle_layers *x, const int *pick)
         add_ranges(x, pick, most_ranges(x, pick), s);
     if (s->nclauses > PDL_MAX_CLAUSES)
         return NULL;
-    return printed(x->arena, s);
+    return oracle_strategy_text(x->arena, s);
 }
 
 /* ---- the same of a pipeline --------------------------------------------------------- */
@@ -350,5 +336,5 @@ const char *oracle_layers_write_stages(const struct oracle_layers *x,
     }
     if (s->nclauses > PDL_MAX_CLAUSES || (w->ncuts > 0 && !s->cuts))
         return NULL;
-    return printed(x->arena, s);
+    return oracle_strategy_text(x->arena, s);
 }

@@ -10,16 +10,6 @@
 
 /* ---- prices ------------------------------------------------------------------ */
 
-/* Ranks of a kind of lane, who does the same work as who. All stages of a
- * small plan are priced on them, so prices are remembered as of one. */
-void oracle_lane_ranks(const struct lanes *x, const struct block_plan *s,
-                       int kind, struct oracle_ranks *r)
-{
-    *r = *s->o.alike;
-    r->stage = 0;
-    oracle_block_plan_ranks(s, x->first[kind], r->rank);
-}
-
 static bool only_computes(const struct block_plan *s, int op)
 {
     return s->plan.ops[op].kind == PDL_PLAN_OP_COMPUTE;

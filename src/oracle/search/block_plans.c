@@ -365,13 +365,3 @@ enum pdl_status oracle_find_block_form(struct oracle_mesh *p, struct key *k,
     *out = m;
     return PDL_OK;
 }
-
-/* A lane of the large plan is a stage of one with as many. */
-int oracle_block_plan_ranks(const struct block_plan *s, int64_t lane,
-                            int64_t *ranks)
-{
-    struct pdl_plan wide = s->plan;
-
-    wide.lanes = wide.nstages = (int)lane + 1;
-    return oracle_ranks(&wide, (int)lane, ranks);
-}

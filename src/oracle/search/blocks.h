@@ -133,7 +133,7 @@ struct oracle_block_plans {
     int64_t meshes;
     const struct pdl_model *whole;            /* blocks written out */
     const struct pdl_model *written[WRITTEN]; /* few of them */
-    const int64_t **blocks; /* of the stages of each number of them */
+    struct oracle_cuts cuts;                  /* where the family has none */
 };
 
 /* Lanes whose groups cross the same wires are of one kind. */
@@ -157,12 +157,10 @@ struct oracle_mesh {
     const char *refused; /* why lanes could not be told */
 };
 
-/* lane_kinds.c: ranks that hold the same, once (m: NULL, or their form) */
-enum pdl_status oracle_mesh_alike(struct oracle_mesh *p, int zero,
-                                  struct block_form **m, struct pdl_err *err);
-/* block_passes.c: ranks of a kind of lane; a piece */
+/* block_prices.c: ranks of a kind of lane */
 void oracle_lane_ranks(const struct lanes *x, const struct block_plan *s,
                        int kind, struct oracle_ranks *r);
+/* block_passes.c: a piece; its prices */
 enum pdl_status oracle_make_work(struct oracle_mesh *p, struct key *k,
                                  int64_t micro, int lane,
                                  struct stage_works *out, struct pdl_err *err);
@@ -198,9 +196,6 @@ enum pdl_status oracle_find_block_form(struct oracle_mesh *p, struct key *k,
 /* The same of a form that was found before; false: it has no such size. */
 bool oracle_aim_block_form(struct oracle_mesh *p, struct block_form *m,
                            int64_t micro);
-/* Representative ranks of a lane of the large plan. */
-int oracle_block_plan_ranks(const struct block_plan *s, int64_t lane,
-                            int64_t *ranks);
 
 /* block_program.c */
 /* Tells operations of a pass apart by what they cost. */

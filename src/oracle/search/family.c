@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which networks have points that can be priced from blocks, what a point is
- * as a strategy, and how blocks are dealt to stages. */
+ * Which networks have points that can be priced from blocks, and what a point is
+ * as a strategy. */
 #include "oracle/search/blocks.h"
 
 #include <string.h>
@@ -102,64 +102,4 @@ void oracle_point_strategy(const struct oracle_family *f,
     out->no_overlap = x->no_overlap;
     out->offload_activations = x->activations;
     out->offload_optimizer = x->optimizer;
-}
-
-const char *oracle_point_text(pdl_arena *a, const struct oracle_family *f,
-                              const struct oracle_point *p)
-{
-    struct pdl_strategy s;
-    struct pdl_buf b;
-    const char *text;
-
-    oracle_point_strategy(f, p, &s);
-    pdl_buf_init(&b);
-    pdl_strategy_print(&s, &b.sink);
-    text = pdl_arena_strdup(a, b.text);
-    pdl_buf_free(&b);
-    return text;
-}
-
-static enum pdl_status cut_blocks(struct oracle_block_plans *g, pdl_arena *keep,
-                                  int64_t stages, const int64_t **out,
-                                  struct pdl_err *err)
-{
-    int64_t *blocks = PDL_NEW(keep, int64_t, stages);
-    enum pdl_status st = PDL_OK;
-
-    if (!blocks)
-        return pdl_fail(err, PDL_ENOMEM, "out of memory");
-    if (!g->whole)
-        st = pdl_plan_expand(g->arena, g->f->model, &g->whole, err);
-    if (st == PDL_OK)
-        st = pdl_plan_blocks(g->scratch, g->whole, stages, g->f->plan.split,
-                             blocks, err);
-    pdl_arena_reset(g->scratch);
-    if (st == PDL_OK)
-        *out = blocks;
-    return st;
-}
-
-enum pdl_status oracle_stage_blocks(struct oracle_block_plans *g,
-                                    int64_t stages, const int64_t **out,
-                                    struct pdl_err *err)
-{
-    struct oracle_cuts *c = g->f->cuts;
-    enum pdl_status st = PDL_OK;
-
-    if (c) {
-        pthread_mutex_lock(&c->lock);
-        if (!c->blocks[stages])
-            st = cut_blocks(g, c->arena, stages, &c->blocks[stages], err);
-        *out = c->blocks[stages];
-        pthread_mutex_unlock(&c->lock);
-        return st;
-    }
-    if (!g->blocks)
-        g->blocks = PDL_NEW(g->arena, const int64_t *, g->f->layers + 1);
-    if (!g->blocks)
-        return pdl_fail(err, PDL_ENOMEM, "out of memory");
-    if (!g->blocks[stages])
-        st = cut_blocks(g, g->arena, stages, &g->blocks[stages], err);
-    *out = g->blocks[stages];
-    return st;
 }

@@ -21,12 +21,7 @@ struct orders {
 
 static void write(struct orders *x)
 {
-    struct pdl_buf b;
-
-    pdl_buf_init(&b);
-    pdl_strategy_print(&x->s, &b.sink);
-    oracle_space_add(x->space, b.text);
-    pdl_buf_free(&b);
+    oracle_space_add(x->space, oracle_strategy_text(x->space->arena, &x->s));
 }
 
 /* From place `from` to place `to`; those between make room. */
@@ -83,17 +78,6 @@ static void data_outermost(struct orders *x)
         }
 }
 
-/* An axis of one rank lies nowhere. */
-static void drop_ones(struct pdl_clause *c)
-{
-    int n = 0;
-
-    for (int i = 0; i < c->nterms; i++)
-        if (c->term[i].size[0] > 1)
-            c->term[n++] = c->term[i];
-    c->nterms = n;
-}
-
 enum pdl_status oracle_space_orders(struct oracle_space *s, const char *text,
                                     enum pdl_rank_orders orders,
                                     struct pdl_err *err)
@@ -103,7 +87,7 @@ enum pdl_status oracle_space_orders(struct oracle_space *s, const char *text,
 
     if (st != PDL_OK || x.s.nclauses != 1)
         return st;
-    drop_ones(&x.s.clause[0]);
+    oracle_drop_ones(&x.s.clause[0]);
     if (x.s.clause[0].nterms > MOST_AXES)
         return PDL_OK;
     if (orders == PDL_ORDERS_DATA_FIRST)

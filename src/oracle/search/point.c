@@ -63,6 +63,16 @@ struct oracle_pricer {
     double held;
 };
 
+static int64_t pes_of(const struct oracle_point *x)
+{
+    return x->pipe * oracle_point_copies(x) * x->tensor;
+}
+
+static int64_t chunks_of(const struct oracle_point *x)
+{
+    return x->bubble == ORACLE_BUBBLE_V ? 2 : x->chunks;
+}
+
 static int update_of(const struct oracle_point *x)
 {
     return 2 * x->zero + x->optimizer;
@@ -82,7 +92,7 @@ struct oracle_pricer *oracle_pricer_make(pdl_arena *a,
     c->arena = a;
     c->forms = g;
     c->pieces = oracle_mesh_make(a, g, mesh);
-    c->pes.pes = oracle_point_pes(mesh);
+    c->pes.pes = pes_of(mesh);
     c->plan.mesh = &c->pes;
     c->plan.model = f->model;
     c->plan.strategy = &c->strategy;
@@ -362,7 +372,7 @@ static enum pdl_status describe(struct oracle_pricer *c,
     c->strategy.offload_optimizer = false;
     c->strategy.zero = oracle_work_zero(x);
     c->strategy.schedule = oracle_point_schedule(x);
-    c->plan.nstages = (int)(x->pipe * oracle_point_chunks(x));
+    c->plan.nstages = (int)(x->pipe * chunks_of(x));
     c->plan.micro_batches = m;
     c->step.runs = oracle_work_zero(x) > 0;
     c->step.overlap = hides(c, x);
@@ -388,7 +398,7 @@ static enum pdl_status prepare(struct oracle_pricer *c,
     if (st == PDL_OK)
         st = describe(c, x, err);
     if (st == PDL_OK)
-        st = find_split(c, oracle_point_chunks(x), x->bubble > 0, err);
+        st = find_split(c, chunks_of(x), x->bubble > 0, err);
     if (st == PDL_OK && !begin_step(c))
         st = pdl_fail(err, PDL_ENOMEM, "out of memory");
     if (st == PDL_OK)
@@ -555,7 +565,7 @@ enum pdl_status oracle_point_time(struct oracle_pricer *c,
         c->step.order = find_order(c, false);
     if (!c->step.order || !oracle_step_time(&c->step, out))
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
-    out->pes = oracle_point_pes(&c->mesh);
+    out->pes = pes_of(&c->mesh);
     out->batch = c->f->plan.batch;
     oracle_fill_rates(&c->lite, c->f->model, c->f->forward_flops, out);
     return PDL_OK;

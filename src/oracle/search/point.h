@@ -34,17 +34,9 @@ static inline int64_t oracle_point_copies(const struct oracle_point *x)
 {
     return x->data * x->expert * x->context;
 }
-static inline int64_t oracle_point_pes(const struct oracle_point *x)
-{
-    return x->pipe * oracle_point_copies(x) * x->tensor;
-}
 
 /* zb-v: two stages a lane, down the lanes and up again. */
 enum { ORACLE_BUBBLE_V = 3 };
-static inline int64_t oracle_point_chunks(const struct oracle_point *x)
-{
-    return x->bubble == ORACLE_BUBBLE_V ? 2 : x->chunks;
-}
 
 /* The schedule of its pipeline. */
 enum pdl_schedule oracle_point_schedule(const struct oracle_point *x);
@@ -77,9 +69,6 @@ bool oracle_family_make(const struct pdl_model *model,
 void oracle_point_strategy(const struct oracle_family *f,
                            const struct oracle_point *x,
                            struct pdl_strategy *out);
-/* The same as text; NULL: out of memory. */
-const char *oracle_point_text(pdl_arena *a, const struct oracle_family *f,
-                              const struct oracle_point *p);
 
 /* ---- forms ------------------------------------------------------------------ */
 
@@ -106,11 +95,6 @@ struct oracle_cuts {
     pdl_arena *arena;
     const int64_t **blocks; /* of each number of stages; NULL: not yet */
 };
-
-/* Blocks of each of so many stages (at most as many as blocks). */
-enum pdl_status oracle_stage_blocks(struct oracle_block_plans *g,
-                                    int64_t stages, const int64_t **out,
-                                    struct pdl_err *err);
 
 /* Where a stage lies: what comes before and after the blocks goes with the
  * first and the last. A stage alone is a first one. */

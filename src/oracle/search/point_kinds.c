@@ -1,9 +1,53 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which stages of a point are alike. */
+ * How blocks are dealt to the stages of a point, and which of these are
+ * alike. */
 #include "oracle/search/point_kinds.h"
 
+#include "oracle/search/blocks.h"
+
 #include <string.h>
+
+static enum pdl_status cut_blocks(struct oracle_block_plans *g, pdl_arena *keep,
+                                  int64_t stages, const int64_t **out,
+                                  struct pdl_err *err)
+{
+    int64_t *blocks = PDL_NEW(keep, int64_t, stages);
+    enum pdl_status st = PDL_OK;
+
+    if (!blocks)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    if (!g->whole)
+        st = pdl_plan_expand(g->arena, g->f->model, &g->whole, err);
+    if (st == PDL_OK)
+        st = pdl_plan_blocks(g->scratch, g->whole, stages, g->f->plan.split,
+                             blocks, err);
+    pdl_arena_reset(g->scratch);
+    if (st == PDL_OK)
+        *out = blocks;
+    return st;
+}
+
+/* Blocks of each of so many stages (at most as many as blocks): those that all
+ * threads of a search share, or its own. */
+static enum pdl_status stage_blocks(struct oracle_block_plans *g,
+                                    int64_t stages, const int64_t **out,
+                                    struct pdl_err *err)
+{
+    struct oracle_cuts *c = g->f->cuts ? g->f->cuts : &g->cuts;
+    enum pdl_status st = PDL_OK;
+
+    pthread_mutex_lock(&c->lock);
+    if (!c->blocks)
+        c->blocks = PDL_NEW(c->arena, const int64_t *, g->f->layers + 1);
+    if (!c->blocks)
+        st = pdl_fail(err, PDL_ENOMEM, "out of memory");
+    else if (!c->blocks[stages])
+        st = cut_blocks(g, c->arena, stages, &c->blocks[stages], err);
+    *out = st == PDL_OK ? c->blocks[stages] : NULL;
+    pthread_mutex_unlock(&c->lock);
+    return st;
+}
 
 static enum stage_place where_is(const struct pdl_tasks *p, int stage)
 {
@@ -54,7 +98,7 @@ enum pdl_status oracle_split_stages(pdl_arena *a, struct oracle_block_plans *g,
     s->in_flight = PDL_NEW(a, int64_t, p->nstages);
     s->full = PDL_NEW(a, int, p->lanes);
     st = s->of && s->in_flight && s->full
-             ? oracle_stage_blocks(g, p->nstages, &blocks, err)
+             ? stage_blocks(g, p->nstages, &blocks, err)
              : pdl_fail(err, PDL_ENOMEM, "out of memory");
     for (int i = 0; st == PDL_OK && i < p->nstages; i++) {
         int l = i % p->lanes;

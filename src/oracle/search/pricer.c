@@ -93,18 +93,15 @@ static struct place *make_place(pdl_pricer *p, const struct pdl_system *sys,
 
     if (!x)
         return NULL;
-    po.split = oracle_split(&p->opt);
+    po.split = pdl_framework_split(p->opt.framework);
     po.dtype = pdl_precision_storage(p->opt.precision);
     x->sys = *sys;
     if (pdl_system_for_pes(p->arena, &x->sys, pes, NULL) != PDL_OK)
         return NULL;
     x->composes = oracle_family_make(p->model, &x->sys, &p->opt, &po, &x->f);
     x->cuts.arena = p->arena;
-    x->cuts.blocks = PDL_NEW(p->arena, const int64_t *, x->f.layers + 1);
     x->cuts.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
     x->f.cuts = &x->cuts;
-    if (!x->cuts.blocks)
-        return NULL;
     x->next = p->places;
     p->places = x;
     return x;
@@ -250,16 +247,6 @@ static void read_choices(const struct pdl_strategy *s, struct oracle_point *x)
     x->optimizer = s->offload_optimizer;
 }
 
-static void drop_ones(struct pdl_clause *c)
-{
-    int n = 0;
-
-    for (int i = 0; i < c->nterms; i++)
-        if (c->term[i].size[0] > 1)
-            c->term[n++] = c->term[i];
-    c->nterms = n;
-}
-
 /* Does the point say all that the strategy does? */
 static bool says(const struct oracle_family *f, const struct oracle_point *x,
                  const struct pdl_strategy *s)
@@ -267,8 +254,8 @@ static bool says(const struct oracle_family *f, const struct oracle_point *x,
     struct pdl_strategy asked = *s, mine;
 
     oracle_point_strategy(f, x, &mine);
-    drop_ones(&asked.clause[0]);
-    drop_ones(&mine.clause[0]);
+    oracle_drop_ones(&asked.clause[0]);
+    oracle_drop_ones(&mine.clause[0]);
     return pdl_strategy_equal(&asked, &mine);
 }
 

@@ -352,7 +352,7 @@ enum pdl_status pdl_search(pdl_arena *a, const struct pdl_model *model,
     struct pdl_plan_options po = {
         .batch = opt->batch,
         .dtype = pdl_precision_storage(oracle->precision),
-        .split = oracle_split(oracle),
+        .split = pdl_framework_split(oracle->framework),
         .allow_empty = opt->allow_empty};
     struct oracle_family f;
 

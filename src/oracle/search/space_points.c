@@ -522,11 +522,14 @@ static enum pdl_status collect(pdl_arena *a, struct points *s,
     out->pruned = out->refused + out->too_large + out->too_slow;
     qsort(all.list, (size_t)all.n, sizeof all.list[0], by_rank);
     for (int64_t i = 0; i < all.n; i++) {
-        out->list[i] = (struct pdl_found){
-            .strategy = oracle_point_text(a, s->f, &all.list[i].point),
-            .priced = true,
-            .x = all.list[i].x,
-            .goal = all.list[i].goal};
+        struct pdl_strategy as;
+
+        oracle_point_strategy(s->f, &all.list[i].point, &as);
+        out->list[i] =
+            (struct pdl_found){.strategy = oracle_strategy_text(a, &as),
+                               .priced = true,
+                               .x = all.list[i].x,
+                               .goal = all.list[i].goal};
         if (!out->list[i].strategy)
             return pdl_fail(err, PDL_ENOMEM, "out of memory");
     }
@@ -573,10 +576,9 @@ enum pdl_status oracle_search_points(pdl_arena *a,
     enum pdl_status st;
 
     family.cuts = &cuts;
-    cuts.blocks = PDL_NEW(a, const int64_t *, f->layers + 1);
     oracle_axes_make(&family, opt, &s.axes);
     s.mesh = PDL_NEW(a, struct mesh, MAX_MESHES);
-    if (!cuts.blocks || !s.mesh)
+    if (!s.mesh)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     st = search(a, &s, out, err);
     oracle_free_idle(&s.idle);

@@ -75,11 +75,6 @@ static double at_rate(double bytes, double rate)
     return rate > 0 ? bytes / rate : 0;
 }
 
-static double larger(double a, double b)
-{
-    return a > b ? a : b;
-}
-
 static double load_seconds(const struct oracle *o)
 {
     const struct pdl_storage *shared = &o->sys->storage;
@@ -89,13 +84,13 @@ static double load_seconds(const struct oracle *o)
     double node = pe * (pes < in_node ? pes : in_node);
     double on_switch =
         host->pes_per_switch > 0 ? (double)host->pes_per_switch : 1;
-    double read = larger(at_rate(pe * pes, shared->bytes_per_s),
-                         at_rate(node, shared->node_bytes_per_s));
+    double read = fmax(at_rate(pe * pes, shared->bytes_per_s),
+                       at_rate(node, shared->node_bytes_per_s));
     double local = o->sys->node.storage.bytes_per_s;
 
     if (local > 0) /* the data set lies on the nodes */
         read = at_rate(node, local);
-    return larger(read, at_rate(pe * on_switch, host->pcie_bytes_per_s));
+    return fmax(read, at_rate(pe * on_switch, host->pcie_bytes_per_s));
 }
 
 struct oracle_loading oracle_loading(const struct oracle *o)

@@ -23,9 +23,43 @@ enum pdl_dtype pdl_precision_storage(enum pdl_precision p)
     }
 }
 
-enum pdl_split oracle_split(const struct pdl_oracle_options *oracle)
+const char *oracle_strategy_text(pdl_arena *a, const struct pdl_strategy *s)
 {
-    return pdl_framework_split(oracle->framework);
+    const char *text = NULL;
+    struct pdl_buf b;
+
+    pdl_buf_init(&b);
+    pdl_strategy_print(s, &b.sink);
+    if (!b.sink.failed)
+        text = pdl_arena_strdup(a, b.text);
+    pdl_buf_free(&b);
+    return text;
+}
+
+void oracle_drop_ones(struct pdl_clause *c)
+{
+    int n = 0;
+
+    for (int i = 0; i < c->nterms; i++)
+        if (c->term[i].size[0] > 1)
+            c->term[n++] = c->term[i];
+    c->nterms = n;
+}
+
+int oracle_first_node(const struct pdl_plan *p, int stage)
+{
+    const struct pdl_plan_stage *s = &p->stages[stage];
+    int first = p->model->nnodes;
+
+    for (int i = s->first_forward; i < s->first_forward + s->nforward; i++)
+        for (int k = 0; k < p->items[i].nops; k++) {
+            const struct pdl_plan_op *op = &p->ops[p->items[i].first_op + k];
+
+            if (op->kind == PDL_PLAN_OP_COMPUTE && op->node >= 0 &&
+                op->node < first)
+                first = op->node;
+        }
+    return first;
 }
 
 /* What follows from the options of the oracle, the system and the framework. */
@@ -37,7 +71,7 @@ static enum pdl_status settle(pdl_arena *a, const struct pdl_model *model,
 {
     enum pdl_status st = PDL_OK;
 
-    po->split = oracle_split(oracle);
+    po->split = pdl_framework_split(oracle->framework);
     po->dtype = pdl_precision_storage(oracle->precision);
     po->knows = pdl_alg_known;
     if (sys)

@@ -79,21 +79,6 @@ static enum pdl_status fits(const struct swap *w, int n, bool *yes,
     return st;
 }
 
-static int first_node(const struct pdl_plan *p, int stage)
-{
-    const struct pdl_plan_item *it = &p->items[p->stages[stage].first_forward];
-    int first = p->model->nnodes;
-
-    for (int k = 0; k < it->nops; k++) {
-        const struct pdl_plan_op *op = &p->ops[it->first_op + k];
-
-        if (op->kind == PDL_PLAN_OP_COMPUTE && op->node >= 0 &&
-            op->node < first)
-            first = op->node;
-    }
-    return first;
-}
-
 /* Stages as the plan cuts them, and what may be swapped together. */
 static enum pdl_status look(struct swap *w, struct pdl_err *err)
 {
@@ -110,7 +95,7 @@ static enum pdl_status look(struct swap *w, struct pdl_err *err)
     if (!w->begin || !w->start)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     for (int s = 0; s < p->nstages; s++)
-        w->begin[s] = first_node(p, s);
+        w->begin[s] = oracle_first_node(p, s);
     w->begin[p->nstages] = p->model->nnodes;
     for (int i = 0; i < p->model->nnodes; i++)
         if (i == 0 || !pdl_same_block(p->model->nodes[i - 1].name,
