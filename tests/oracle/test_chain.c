@@ -2,8 +2,8 @@
  * random chains and on chains of small networks with real prices; a changed
  * price changes the answer; what is written is priced as a whole plan, and is
  * the best of all whole plans of a small space, or as near as sums are. */
-#include "oracle/bylayer/chain.h"
-#include "oracle/bylayer/perlayer.h"
+#include "oracle/bylayer/stage_choice.h"
+#include "oracle/bylayer/bylayer.h"
 #include "oracle/search/space.h"
 
 #include <math.h>
@@ -371,8 +371,8 @@ static void the_answer_is_the_best_whole_plan(void **state)
         double found = INFINITY, best;
         int64_t plans = 0;
 
-        q->s.x.falls_back =
-            PDL_NEW(arena, bool, (int64_t)q->s.x.units.n * q->s.x.k);
+        q->s.x.cost = PDL_NEW(arena, struct oracle_unit_cost,
+                              (int64_t)q->s.x.units.n * q->s.x.k);
         best = best_whole(q, m, &plans);
         for (int k = 0; k < q->ntold; k++)
             found = fmin(found, step_of(q, m, q->told[k]));

@@ -3,7 +3,7 @@
  * changed price changes the answer; the sums bracket the price of the whole
  * plan; what is written is what was chosen; threads change nothing. */
 #include "effort.h"
-#include "oracle/bylayer/perlayer.h"
+#include "oracle/bylayer/bylayer.h"
 #include "oracle/search/space.h"
 
 #include <math.h>

@@ -3,7 +3,7 @@
 #ifndef PEERS_CBC_H
 #define PEERS_CBC_H
 
-#include "oracle/bylayer/perlayer.h"
+#include "oracle/bylayer/bylayer.h"
 
 struct question {
     pdl_arena *arena;

@@ -5,7 +5,7 @@
  * across two; seconds of every stage are below a variable, bytes below the
  * room. */
 #include "cbc.h"
-#include "oracle/bylayer/chain.h"
+#include "oracle/bylayer/stage_choice.h"
 
 #include <math.h>
 #include <stdio.h>

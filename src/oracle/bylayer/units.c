@@ -11,7 +11,7 @@
  * A unit is also a small model of its own, whose inputs are what other units
  * make. Networks repeat themselves: equal units are of one class and are
  * priced once. */
-#include "oracle/bylayer/perlayer.h"
+#include "oracle/bylayer/bylayer.h"
 
 #include <string.h>
 
@@ -51,30 +51,16 @@ static void by_layers(struct build *b)
     b->out->n = n > 0 ? n : 1;
 }
 
-/* Is there but one tensor that nodes up to i make and later ones read? */
-static bool is_cut_after(const struct build *b, int i, const int *last_reader)
-{
-    int crossing = 0;
-
-    for (int t = 0; t < b->m->ntensors && crossing < 2; t++)
-        crossing += b->maker[t] >= 0 && b->maker[t] <= i && last_reader[t] > i;
-    return crossing == 1;
-}
-
 static void by_blocks(struct build *b)
 {
     const struct pdl_model *m = b->m;
-    int *last = PDL_NEW(b->arena, int, m->ntensors + 1), n = 0;
     bool any = false;
+    int n = 0;
 
-    b->failed = b->failed || !last;
-    for (int i = 0; last && i < m->nnodes; i++)
-        for (int k = 0; k < m->nodes[i].nin; k++)
-            last[m->nodes[i].in[k]] = i;
-    for (int i = 0; last && i < m->nnodes; i++) {
+    for (int i = 0; i < m->nnodes; i++) {
         b->out->unit_of[i] = n;
         any = any || decides(&m->nodes[i]);
-        if (any && i + 1 < m->nnodes && is_cut_after(b, i, last)) {
+        if (any && i + 1 < m->nnodes && b->out->narrow[i + 1]) {
             n++;
             any = false;
         }
@@ -260,6 +246,29 @@ static void find_class(struct oracle_units *us, int unit)
 
 /* ---- all of it ------------------------------------------------------------------- */
 
+/* Is there but one tensor that earlier nodes make, and this or later ones
+ * read? */
+static bool find_narrow(struct build *b)
+{
+    const struct pdl_model *m = b->m;
+    int *last = PDL_NEW(b->arena, int, m->ntensors + 1);
+
+    b->out->narrow = PDL_NEW(b->arena, bool, m->nnodes + 1);
+    if (!last || !b->out->narrow)
+        return false;
+    for (int i = 0; i < m->nnodes; i++)
+        for (int k = 0; k < m->nodes[i].nin; k++)
+            last[m->nodes[i].in[k]] = i;
+    for (int i = 1; i < m->nnodes; i++) {
+        int crossing = 0;
+
+        for (int t = 0; t < m->ntensors && crossing < 2; t++)
+            crossing += b->maker[t] >= 0 && b->maker[t] < i && last[t] >= i;
+        b->out->narrow[i] = crossing == 1;
+    }
+    return true;
+}
+
 static bool start(struct build *b)
 {
     const struct pdl_model *m = b->m;
@@ -287,7 +296,7 @@ static bool start(struct build *b)
             b->wants[n->out[k]] = wants;
         }
     }
-    return true;
+    return find_narrow(b);
 }
 
 static bool list_nodes(struct build *b)

@@ -13,7 +13,7 @@
  * will be. And exchange hides behind backward: it is kept apart, and the
  * caller counts it as far as it may show. Moves that several readers of one
  * tensor share are shared inside a unit, but counted once for each unit. */
-#include "oracle/bylayer/perlayer.h"
+#include "oracle/bylayer/bylayer.h"
 
 #include <math.h>
 #include <string.h>
@@ -24,8 +24,7 @@ enum { MOST_COPIES = 1024 };
 
 struct pricing {
     struct oracle_layers *x;
-    struct oracle_priced *priced; /* [unit][k]; those of classes are filled */
-    int *class;                   /* units that are the first of their class */
+    int *class; /* units that are the first of their class */
     int nclasses;
 };
 
@@ -406,12 +405,11 @@ static bool price_unit(struct oracle_layers *x, pdl_arena *a, int unit, int c,
     struct look k = {.x = x, .u = u, .out = out};
     struct oracle_record record = {0};
     struct pdl_projection projection;
-    int64_t at = (int64_t)unit * x->k + c;
+    struct oracle_unit_cost *cost = &x->cost[(int64_t)unit * x->k + c];
     struct pdl_strategy plain = x->strategy[c];
     bool offload = plain.offload_activations;
     struct pdl_err err;
     enum pdl_status st;
-    double step = 0, exchange = 0, once = 0;
 
     plain.offload_activations = false;
     st = pdl_plan_lower(a, u->part, &plain, &po, &k.p, &err);
@@ -428,16 +426,15 @@ static bool price_unit(struct oracle_layers *x, pdl_arena *a, int unit, int c,
     k.seconds = record.seconds;
     if (!look_at(&k, a))
         return false;
-    step = run_of(&k, a, offload, &x->keep[at]) * (double)k.p->micro_batches;
-    add_update(&k, a, &once, &exchange);
-    x->step[at] = step + once;
-    x->once[at] = once;
-    x->state[at] =
+    cost->step =
+        run_of(&k, a, offload, &cost->keep) * (double)k.p->micro_batches;
+    add_update(&k, a, &cost->once, &cost->exchange);
+    cost->step += cost->once;
+    cost->state =
         (double)(projection.weights_bytes + projection.gradients_bytes +
                  projection.optimizer_bytes);
-    x->exchange[at] = exchange;
-    x->bytes[at] = (double)projection.allocated_bytes;
-    x->falls_back[at] = falls_back(&k);
+    cost->bytes = (double)projection.allocated_bytes;
+    cost->falls_back = falls_back(&k);
     out->ok = true;
     return true;
 }
@@ -448,7 +445,7 @@ static bool unit_body(void *ctx, int64_t i)
     int unit = p->class[i / p->x->k], c = (int)(i % p->x->k);
     pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
     bool ok = a && price_unit(p->x, a, unit, c,
-                              &p->priced[(int64_t)unit * p->x->k + c]);
+                              &p->x->priced[(int64_t)unit * p->x->k + c]);
 
     pdl_arena_destroy(a);
     return ok;
@@ -461,23 +458,13 @@ static bool allocate(struct pricing *p)
     struct oracle_layers *x = p->x;
     int64_t all = (int64_t)x->units.n * x->k + 1;
 
-    x->step = PDL_NEW(x->arena, double, all);
-    x->exchange = PDL_NEW(x->arena, double, all);
-    x->bytes = PDL_NEW(x->arena, double, all);
-    x->once = PDL_NEW(x->arena, double, all);
-    x->keep = PDL_NEW(x->arena, double, all);
-    x->state = PDL_NEW(x->arena, double, all);
-    x->falls_back = PDL_NEW(x->arena, bool, all);
-    x->spare = PDL_NEW(x->arena, bool, all);
-    p->priced = PDL_NEW(x->arena, struct oracle_priced, all);
+    x->cost = PDL_NEW(x->arena, struct oracle_unit_cost, all);
+    x->priced = PDL_NEW(x->arena, struct oracle_priced, all);
     p->class = PDL_NEW(x->arena, int, x->units.n + 1);
-    if (!x->once || !x->keep || !x->state)
-        return false;
-    if (!x->step || !x->exchange || !x->bytes || !x->falls_back || !x->spare ||
-        !p->priced || !p->class)
+    if (!x->cost || !x->priced || !p->class)
         return false;
     for (int64_t i = 0; i < all; i++)
-        x->step[i] = INFINITY;
+        x->cost[i].step = INFINITY;
     for (int u = 0; u < x->units.n; u++) {
         const struct oracle_unit *unit = &x->units.unit[u];
         int64_t nt = unit->part->ntensors, np = unit->nports + 1;
@@ -490,7 +477,7 @@ static bool allocate(struct pricing *p)
         if (!l)
             return false;
         for (int c = 0; c < x->k; c++, l += 2 * nt + 2 * np)
-            p->priced[(int64_t)u * x->k + c] = (struct oracle_priced){
+            x->priced[(int64_t)u * x->k + c] = (struct oracle_priced){
                 false, l, l + nt, l + 2 * nt, l + 2 * nt + np};
     }
     return true;
@@ -500,14 +487,13 @@ static bool allocate(struct pricing *p)
  * do without where it has another choice. */
 static void find_spare(struct oracle_layers *x, int unit)
 {
-    int64_t first = (int64_t)unit * x->k;
+    struct oracle_unit_cost *at = &x->cost[(int64_t)unit * x->k];
     bool other = false;
 
     for (int c = 0; c < x->k; c++)
-        other = other ||
-                (isfinite(x->step[first + c]) && !x->falls_back[first + c]);
+        other = other || (isfinite(at[c].step) && !at[c].falls_back);
     for (int c = 0; c < x->k; c++)
-        x->spare[first + c] = other && x->falls_back[first + c];
+        at[c].spare = other && at[c].falls_back;
 }
 
 enum pdl_status oracle_layers_price_units(struct oracle_layers *x,
@@ -522,39 +508,11 @@ enum pdl_status oracle_layers_price_units(struct oracle_layers *x,
     if (!allocate(p) || !pdl_parallel((int64_t)p->nclasses * x->k,
                                       x->opt->threads, unit_body, p))
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
-    x->priced = p->priced;
     x->lowered += (int64_t)p->nclasses * x->k;
-    for (int u = 0; u < x->units.n; u++)
-        for (int c = 0; c < x->k; c++) {
-            int64_t at = (int64_t)u * x->k + c;
-            int64_t from = (int64_t)x->units.unit[u].class * x->k + c;
-
-            x->step[at] = x->step[from];
-            x->exchange[at] = x->exchange[from];
-            x->bytes[at] = x->bytes[from];
-            x->once[at] = x->once[from];
-            x->keep[at] = x->keep[from];
-            x->state[at] = x->state[from];
-            x->falls_back[at] = x->falls_back[from];
-        }
+    for (int64_t i = 0; i < (int64_t)x->units.n * x->k; i++)
+        x->cost[i] =
+            x->cost[x->units.unit[i / x->k].class * (int64_t)x->k + i % x->k];
     for (int u = 0; u < x->units.n; u++)
         find_spare(x, u);
     return PDL_OK;
-}
-
-enum pdl_status oracle_layers_price(struct oracle_layers *x,
-                                    struct pdl_err *err)
-{
-    enum pdl_status st = oracle_layers_price_units(x, err);
-
-    if (st != PDL_OK)
-        return st;
-    if (x->prune) {
-        if (!oracle_layers_move(x, x->priced, x->k))
-            return pdl_fail(err, PDL_ENOMEM, "out of memory");
-        oracle_layers_prune(x, x->priced);
-    }
-    return oracle_layers_move(x, x->priced, 0)
-               ? PDL_OK
-               : pdl_fail(err, PDL_ENOMEM, "out of memory");
 }

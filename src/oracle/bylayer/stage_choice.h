@@ -31,22 +31,4 @@ int oracle_chain_solve(pdl_arena *a, const struct oracle_chain *c,
                                      const struct oracle_chain_answer *),
                        void *ctx, bool *exact);
 
-/* chain_ahead.c: after a segment and its choice, at least so much: to the end
- * of the chain in seconds, and in seconds and priced bytes less the room of
- * later stages; to the end of the stage, where it is decided, otherwise of the
- * chain. INFINITY: there is no way on. */
-struct oracle_rest {
-    double total, priced;
-    double seconds, bytes;
-};
-struct oracle_ahead {
-    struct oracle_rest *rest; /* [n][k] */
-    double *price;            /* [stages] seconds for a byte */
-    double slowest;           /* no slowest stage takes less */
-    bool roomy;               /* bytes do not count */
-};
-/* False: no memory. */
-bool oracle_chain_ahead(pdl_arena *a, const struct oracle_chain *c, bool roomy,
-                        struct oracle_ahead *out);
-
 #endif

@@ -2,8 +2,8 @@
  *
  * A strategy for each layer. Candidates are the axes and products of two of
  * the whole-model search, without pipelines; units of layers and the moves
- * between them are priced by their own plans (perlayer_cost.c) and one
- * candidate is chosen for each unit (choice.c). What is returned is the price
+ * between them are priced by their own plans (unit_prices.c) and one
+ * candidate is chosen for each unit (unit_choice.c). What is returned is the price
  * of the whole plan, never the sum: sums only say which plans to look at.
  *
  * Sums do not know how much of the gradient exchange hides behind backward, so
@@ -12,7 +12,7 @@
  * strategy has at most PDL_MAX_CLAUSES clauses: where a choice needs more, a
  * switch is made to cost more until it fits. Where nothing fits into memory,
  * bytes are made to cost time. */
-#include "oracle/bylayer/perlayer.h"
+#include "oracle/bylayer/bylayer.h"
 #include "oracle/search/space.h"
 
 #include <math.h>
@@ -38,10 +38,10 @@ enum pdl_status oracle_layers_problem(const struct oracle_layers *x,
     if (!own || !pair || !other)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     for (int64_t i = 0; i < n; i++)
-        own[i] = x->spare[i] && !w->spare
+        own[i] = x->cost[i].spare && !w->spare
                      ? INFINITY
-                     : x->step[i] + w->exposed * x->exchange[i] +
-                           w->s_per_byte * x->bytes[i];
+                     : x->cost[i].step + w->exposed * x->cost[i].exchange +
+                           w->s_per_byte * x->cost[i].bytes;
     for (int64_t i = 0; i < kk; i++)
         other[i] = i / x->k == i % x->k ? 0 : w->s_per_switch;
     for (int i = 0; i < x->npairs; i++) {
@@ -203,7 +203,7 @@ static double worst_bytes(const struct search *s)
         double most = 0;
 
         for (int c = 0; c < s->x.k; c++)
-            most = fmax(most, s->x.bytes[(int64_t)u * s->x.k + c]);
+            most = fmax(most, s->x.cost[(int64_t)u * s->x.k + c].bytes);
         sum += most;
     }
     return sum > 0 ? sum : 1;

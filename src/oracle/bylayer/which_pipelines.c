@@ -6,7 +6,7 @@
  * by layer changes how a stage does its work, not how many there should be. A
  * plan of one stage is one of them: there only what saves memory is chosen by
  * block. */
-#include "oracle/bylayer/perlayer.h"
+#include "oracle/bylayer/bylayer.h"
 #include "oracle/search/space.h"
 
 #include <string.h>

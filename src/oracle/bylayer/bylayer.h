@@ -1,11 +1,11 @@
 /* Shared by the per-layer search: units of layers, what they cost, and the
  * choice of one candidate for each. */
-#ifndef ORACLE_PERLAYER_H
-#define ORACLE_PERLAYER_H
+#ifndef ORACLE_BYLAYER_H
+#define ORACLE_BYLAYER_H
 
 #include "oracle/oracle_priv.h"
 
-/* ---- choice.c: one of k for each of n ------------------------------------- */
+/* ---- unit_choice.c: one of k for each of n ------------------------------------- */
 
 /* The cost of two neighbours, [choice of u][choice of v]; several of a pair
  * add up. INFINITY: not together. */
@@ -26,7 +26,7 @@ double oracle_choice_cost(const struct oracle_choice *c, const int *pick);
 double oracle_choice_solve(pdl_arena *a, const struct oracle_choice *c,
                            int *pick, bool *exact);
 
-/* ---- perlayer_units.c: what decides together -------------------------------- */
+/* ---- units.c: what decides together -------------------------------- */
 
 /* A read of a tensor that another unit makes. */
 struct oracle_port {
@@ -51,13 +51,26 @@ struct oracle_units {
     int n;
     struct oracle_unit *unit;
     int *unit_of; /* of each node */
+    bool *narrow; /* of each node: one tensor passes to it and what follows */
 };
 enum pdl_status oracle_units_make(pdl_arena *a, const struct pdl_model *model,
                                   struct oracle_units *out,
                                   struct pdl_err *err);
 
-/* ---- perlayer_cost.c: what they cost ------------------------------------------ */
+/* ---- unit_prices.c: what they cost ------------------------------------------ */
 
+/* A unit under a candidate. */
+struct oracle_unit_cost {
+    /* seconds: computing and exchanges of layers (INFINITY: it cannot); exchange
+     * of gradients, as a part of full buckets; of step: the update, once a
+     * step */
+    double step, exchange, once;
+    /* bytes: at the worst operation; kept for backward of a micro-batch; held
+     * all the time */
+    double bytes, keep, state;
+    bool falls_back; /* an axis finds nothing to cut there */
+    bool spare;      /* so, and others do not */
+};
 struct oracle_layers {
     pdl_arena *arena;
     const struct pdl_system *sys;
@@ -67,16 +80,9 @@ struct oracle_layers {
     int k;                         /* candidates, all of the mesh */
     struct pdl_strategy *strategy; /* [k] */
     struct pdl_mesh mesh;          /* fine enough for all of them */
-    /* [unit][k] seconds: computing and exchanges of layers; exchange of
-     * gradients, as a part of full buckets; bytes at the worst operation */
-    double *step, *exchange, *bytes;
-    /* [unit][k] of step: the update, once a step; bytes: kept for backward of
-     * a micro-batch, and held all the time */
-    double *once, *keep, *state;
-    bool *falls_back; /* [unit][k]: an axis finds nothing to cut there */
-    bool *spare;      /* [unit][k]: so, and others do not */
-    struct oracle_priced *priced; /* [unit][k], of first units of classes */
-    bool prune; /* leave out what no best choice can have (perlayer_prune.c) */
+    struct oracle_unit_cost *cost; /* [unit][k] */
+    struct oracle_priced *priced;  /* [unit][k], of first units of classes */
+    bool prune; /* leave out what no best choice can have (unit_moves.c) */
     int npairs;
     struct oracle_pair *pair;
     int64_t lowered, moves; /* plans lowered, redistributions priced */
@@ -94,18 +100,14 @@ struct oracle_priced {
     struct oracle_layout *made, *wants, *need, *grad;
 };
 
-/* perlayer_moves.c: fills the pairs; alike: only those of candidates whose
+/* unit_moves.c: fills the pairs; alike: only those of candidates whose
  * numbers are equal modulo so many, the others are INFINITY; 0: all. False: no
  * memory */
-bool oracle_layers_move(struct oracle_layers *x,
-                        const struct oracle_priced *priced, int alike);
+bool oracle_layers_move(struct oracle_layers *x, int alike);
 /* Shares of the gradient exchange that a choice is made for. */
 enum { ORACLE_SHARES = 4 };
 extern const double oracle_shares[ORACLE_SHARES];
-/* perlayer_prune.c: makes infinite what a unit cannot choose, given the pairs
- * of candidates with themselves. */
-void oracle_layers_prune(struct oracle_layers *x, struct oracle_priced *priced);
-/* Fills everything from step on but the pairs; and the pairs. */
+/* unit_prices.c: fills costs; and (unit_moves.c) the pairs. */
 enum pdl_status oracle_layers_price_units(struct oracle_layers *x,
                                           struct pdl_err *err);
 enum pdl_status oracle_layers_price(struct oracle_layers *x,
@@ -118,9 +120,9 @@ struct oracle_saving {
     bool offload;
 };
 
-/* ---- perlayer.c ---------------------------------------------------------------- */
+/* ---- bylayer.c ---------------------------------------------------------------- */
 
-/* perlayer_space.c: the candidates of the model on the options' PEs whose axes
+/* candidates.c: the candidates of the model on the options' PEs whose axes
  * nest in one chain of divisors, the which-th; *more false: there is none. */
 enum pdl_status oracle_layers_space(struct oracle_layers *x, int which,
                                     bool *more, struct pdl_err *err);
@@ -140,7 +142,7 @@ struct oracle_written {
 const char *oracle_layers_write_stages(const struct oracle_layers *x,
                                        const struct oracle_written *w,
                                        const int *pick);
-/* perlayer_stages.c: pipelines as `base` has them, but for where they are cut,
+/* pipelines.c: pipelines as `base` has them, but for where they are cut,
  * with a strategy and a saving for each layer. Calls `note` with the strategies
  * that are worth a price. */
 struct segments;
@@ -162,7 +164,7 @@ struct oracle_stages {
 };
 enum pdl_status oracle_layers_stages(struct oracle_stages *s,
                                      struct pdl_err *err);
-/* perlayer_pipes.c: strategies with stages, or with none, of the best plans;
+/* which_pipelines.c: strategies with stages, or with none, of the best plans;
  * room for one more than ORACLE_MOST_PIPES */
 enum { ORACLE_MOST_PIPES = 3 };
 enum pdl_status oracle_layers_pipes(pdl_arena *a,

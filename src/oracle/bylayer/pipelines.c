@@ -2,9 +2,9 @@
  *
  * A strategy for each layer of a pipeline, where it is cut into stages, and
  * what each block does to save memory: keep what backward reads, make it
- * again, or let it wait on the host. All three are chosen together (chain.c),
+ * again, or let it wait on the host. All three are chosen together (stage_choice.c),
  * from prices of units on the PEs of one stage for one micro-batch
- * (perlayer_cost.c). As everywhere in the search by layers, sums only say
+ * (unit_prices.c). As everywhere in the search by layers, sums only say
  * which whole plans to price.
  *
  * A pipeline is cut where one tensor passes and between repeated blocks; what
@@ -14,8 +14,8 @@
  * segment (a residual block) have one strategy: chains have one for each
  * layer. Gradient exchange counts half: some of it hides. What saves memory
  * is only looked at where without it nothing fits, as it always costs time. */
-#include "oracle/bylayer/chain.h"
-#include "oracle/bylayer/perlayer.h"
+#include "oracle/bylayer/stage_choice.h"
+#include "oracle/bylayer/bylayer.h"
 
 #include <math.h>
 #include <string.h>
@@ -52,18 +52,6 @@ struct segments {
 
 /* ---- segments ------------------------------------------------------------------ */
 
-/* May a stage begin at node i: does one tensor pass, made just before? */
-static bool is_cut(const struct oracle_units *us, int i, const int *maker,
-                   const int *last)
-{
-    const struct pdl_model *m = us->model;
-    int crossing = 0;
-
-    for (int t = 0; t < m->ntensors && crossing < 2; t++)
-        crossing += maker[t] >= 0 && maker[t] < i && last[t] >= i;
-    return crossing == 1;
-}
-
 /* A segment begins where a unit does, all earlier nodes are of earlier units,
  * and one tensor passes. */
 static void find_segments(struct segments *g)
@@ -71,27 +59,16 @@ static void find_segments(struct segments *g)
     const struct oracle_units *us = &g->x.units;
     const struct pdl_model *m = us->model;
     pdl_arena *a = g->x.arena;
-    int *maker = PDL_NEW(a, int, m->ntensors + 1);
-    int *last = PDL_NEW(a, int, m->ntensors + 1);
     int most = -1;
 
     g->of = PDL_NEW(a, int, us->n + 1);
     g->node = PDL_NEW(a, int, us->n + 2);
     g->linked = PDL_NEW(a, bool, us->n + 1);
-    g->failed = !maker || !last || !g->of || !g->node || !g->linked;
-    for (int t = 0; !g->failed && t < m->ntensors; t++)
-        maker[t] = last[t] = -1;
-    for (int i = 0; !g->failed && i < m->nnodes; i++) {
-        for (int k = 0; k < m->nodes[i].nin; k++)
-            last[m->nodes[i].in[k]] = i;
-        for (int k = 0; k < m->nodes[i].nout; k++)
-            maker[m->nodes[i].out[k]] = i;
-    }
+    g->failed = !g->of || !g->node || !g->linked;
     for (int i = 0; !g->failed && i < m->nnodes; i++) {
         int u = us->unit_of[i];
 
-        if (i == 0 || (u > most && us->unit[u].node[0] == i &&
-                       is_cut(us, i, maker, last))) {
+        if (i == 0 || (u > most && us->unit[u].node[0] == i && us->narrow[i])) {
             g->linked[g->n] =
                 i > 0 && pdl_same_block(m->nodes[i - 1].name, m->nodes[i].name);
             g->node[g->n++] = i;
@@ -108,12 +85,11 @@ static void find_segments(struct segments *g)
  * and of the exchange of gradients. */
 static double own_of(const struct segments *g, int64_t at)
 {
-    const struct oracle_layers *x = &g->x;
+    const struct oracle_unit_cost *x = &g->x.cost[at];
 
-    if (x->spare[at])
-        return INFINITY;
-    return x->step[at] - x->once[at] +
-           (x->once[at] + .5 * x->exchange[at]) / (double)g->s->micro;
+    return x->spare ? INFINITY
+                    : x->step - x->once +
+                          (x->once + .5 * x->exchange) / (double)g->s->micro;
 }
 
 static void add_units(struct segments *g)
@@ -126,8 +102,8 @@ static void add_units(struct segments *g)
             int64_t to = (int64_t)g->of[u] * g->k + c;
 
             g->run[to] += own_of(g, at);
-            g->keep[to] += x->keep[at];
-            g->state[to] += x->state[at];
+            g->keep[to] += x->cost[at].keep;
+            g->state[to] += x->cost[at].state;
         }
 }
 
@@ -505,9 +481,10 @@ static struct segments *prepare(struct oracle_stages *s,
     n = (int64_t)g->x.units.n * g->k;
     g->step = PDL_NEW(s->x.arena, double, n + 1);
     if (!g->step || oracle_layers_price_units(&g->x, NULL) != PDL_OK ||
-        !oracle_layers_move(&g->x, g->x.priced, s->x.k))
+        !oracle_layers_move(&g->x, s->x.k))
         return NULL;
-    memcpy(g->step, g->x.step, (size_t)n * sizeof *g->step);
+    for (int64_t i = 0; i < n; i++)
+        g->step[i] = g->x.cost[i].step;
     find_segments(g);
     s->x.lowered = g->x.lowered;
     s->x.moves = g->x.moves;
@@ -532,7 +509,8 @@ static void leave_out(struct segments *g, double limit)
     double scale = g->chain.fill + g->chain.each / (double)g->s->stages;
     double sum = 0;
 
-    memcpy(x->step, g->step, (size_t)n * sizeof *x->step);
+    for (int64_t i = 0; i < n; i++)
+        x->cost[i].step = g->step[i];
     for (int u = 0; u < x->units.n; u++)
         sum += least_of(g, u);
     for (int u = 0; u < x->units.n; u++) {
@@ -542,8 +520,8 @@ static void leave_out(struct segments *g, double limit)
             int64_t at = (int64_t)u * g->k + c;
 
             if (scale * (rest + own_of(g, at)) > limit * (1 + 1e-9))
-                x->step[at] = INFINITY;
-            x->priced[at].ok = isfinite(x->step[at]);
+                x->cost[at].step = INFINITY;
+            x->priced[at].ok = isfinite(x->cost[at].step);
         }
     }
     g->limit = limit;
@@ -560,7 +538,7 @@ static struct segments *widen(struct segments *g)
     f->switch_s = 0;
     leave_out(f, g->best);
     g->limit = f->limit;
-    if (!oracle_layers_move(&f->x, f->x.priced, 0) || !make_chain(f))
+    if (!oracle_layers_move(&f->x, 0) || !make_chain(f))
         return NULL;
     g->s->x.moves = f->x.moves;
     return f;

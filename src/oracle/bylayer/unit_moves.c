@@ -6,7 +6,7 @@
  * equal units are one, and a move that occurs again (the same shape from the
  * same layout to the same) is priced once; those that are new are priced on
  * all cores. */
-#include "oracle/bylayer/perlayer.h"
+#include "oracle/bylayer/bylayer.h"
 
 #include <math.h>
 #include <string.h>
@@ -22,7 +22,6 @@ enum { SLOTS = 1 << 14 };
 struct pricing {
     struct oracle_layers *x;
     int alike;
-    const struct oracle_priced *priced; /* [unit][k] */
     struct move *move;
     int nmoves, cap;
     int slot[SLOTS];
@@ -202,8 +201,9 @@ static void note_boundary(struct pricing *p, struct boundary *b)
 
     for (int i = 0; i < k * k; i++) {
         const struct oracle_priced *f =
-            &p->priced[(int64_t)b->from * k + i / k];
-        const struct oracle_priced *t = &p->priced[(int64_t)b->to * k + i % k];
+            &p->x->priced[(int64_t)b->from * k + i / k];
+        const struct oracle_priced *t =
+            &p->x->priced[(int64_t)b->to * k + i % k];
         struct oracle_layout need, grad;
 
         b->forward[i] = b->back[i] = -1;
@@ -262,8 +262,7 @@ static struct boundary *find_boundary(struct pricing *p, struct boundary *list,
     return b;
 }
 
-bool oracle_layers_move(struct oracle_layers *x,
-                        const struct oracle_priced *priced, int alike)
+bool oracle_layers_move(struct oracle_layers *x, int alike)
 {
     struct pricing *p = PDL_NEW(x->arena, struct pricing, 1);
     struct boundary *list;
@@ -273,7 +272,6 @@ bool oracle_layers_move(struct oracle_layers *x,
         return false;
     p->x = x;
     p->alike = alike;
-    p->priced = priced;
     x->npairs = 0;
     for (int u = 0; u < x->units.n; u++)
         most += x->units.unit[u].nports;
@@ -294,4 +292,98 @@ bool oracle_layers_move(struct oracle_layers *x,
         price_boundary(p, &list[i]);
     x->moves += p->nmoves;
     return true;
+}
+
+/* ---- what no best choice can have ------------------------------------------------- */
+
+/* If every unit took the same candidate, moves
+ * were those of a candidate with itself: the best of these is an answer, so no
+ * best answer costs more. On the other side no answer costs less than the
+ * least of every unit, without any moves. A unit's candidate that exceeds its
+ * least by more than the difference of the two is in no best answer, and the
+ * moves from and to it (most of what pricing takes) need no price. It must be
+ * so for every share of gradient exchange that is asked for. */
+const double oracle_shares[ORACLE_SHARES] = {1, .5, .25, 0};
+
+static double own(const struct oracle_layers *x, int64_t at, double exposed)
+{
+    return x->cost[at].step + exposed * x->cost[at].exchange;
+}
+
+static double least_of(const struct oracle_layers *x, int u, double exposed)
+{
+    double least = INFINITY;
+
+    for (int c = 0; c < x->k; c++)
+        least = fmin(least, own(x, (int64_t)u * x->k + c, exposed));
+    return least;
+}
+
+/* All units take candidate c; INFINITY: one of them cannot. */
+static double all_of(const struct oracle_layers *x, int c, double exposed)
+{
+    double sum = 0;
+
+    for (int u = 0; u < x->units.n; u++)
+        sum += x->cost[(int64_t)u * x->k + c].spare
+                   ? INFINITY
+                   : own(x, (int64_t)u * x->k + c, exposed);
+    for (int e = 0; e < x->npairs; e++)
+        sum += x->pair[e].cost[(int64_t)c * x->k + c];
+    return sum;
+}
+
+/* What a choice may exceed the least by. */
+static double slack_of(const struct oracle_layers *x, double exposed)
+{
+    double best = INFINITY, least = 0;
+
+    for (int c = 0; c < x->k; c++)
+        best = fmin(best, all_of(x, c, exposed));
+    for (int u = 0; u < x->units.n; u++)
+        least += least_of(x, u, exposed);
+    return best - least;
+}
+
+static void prune(struct oracle_layers *x)
+{
+    double slack[ORACLE_SHARES];
+    bool known = true;
+
+    for (int i = 0; i < ORACLE_SHARES; i++) {
+        slack[i] = slack_of(x, oracle_shares[i]);
+        known = known && isfinite(slack[i]);
+    }
+    for (int u = 0; u < x->units.n; u++)
+        for (int c = 0; c < x->k; c++) {
+            int64_t at = (int64_t)u * x->k + c;
+            bool out = known;
+
+            for (int i = 0; i < ORACLE_SHARES; i++)
+                out = out && own(x, at, oracle_shares[i]) -
+                                     least_of(x, u, oracle_shares[i]) >
+                                 slack[i] * (1 + 1e-9);
+            if (out) {
+                x->cost[at].step = INFINITY;
+                x->priced[at].ok = false;
+            }
+        }
+}
+
+enum pdl_status oracle_layers_price(struct oracle_layers *x,
+                                    struct pdl_err *err)
+{
+    enum pdl_status st = oracle_layers_price_units(x, err);
+    bool ok = true;
+
+    if (st != PDL_OK)
+        return st;
+    if (x->prune) {
+        ok = oracle_layers_move(x, x->k);
+        if (ok)
+            prune(x);
+    }
+    return ok && oracle_layers_move(x, 0)
+               ? PDL_OK
+               : pdl_fail(err, PDL_ENOMEM, "out of memory");
 }

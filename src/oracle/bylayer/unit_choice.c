@@ -11,7 +11,7 @@
  * A graph that is not series-parallel stops shrinking with three neighbours
  * everywhere. Then a unit of fewest neighbours is made to choose as its first
  * one does, and the answer is marked as not exact. */
-#include "oracle/bylayer/perlayer.h"
+#include "oracle/bylayer/bylayer.h"
 
 #include <math.h>
 #include <string.h>

@@ -4,7 +4,7 @@
  * layers must nest in one mesh: candidates are those of one chain of divisors
  * of the number of PEs. A strategy has at most PDL_MAX_CLAUSES clauses: what
  * needs more is not written. */
-#include "oracle/bylayer/perlayer.h"
+#include "oracle/bylayer/bylayer.h"
 #include "oracle/search/space.h"
 
 #include <stdio.h>
@@ -178,7 +178,7 @@ static const char *range_text(const struct oracle_layers *x, int from, int to,
     const char *b = x->units.model->nodes[to].name;
     int64_t at = (int64_t)x->units.unit_of[from] * x->k + c;
 
-    if (from == to && is_plain(a) && !x->falls_back[at])
+    if (from == to && is_plain(a) && !x->cost[at].falls_back)
         return a;
     return pdl_arena_printf(x->arena, "%s..%s", a, b);
 }
