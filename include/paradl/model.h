@@ -177,7 +177,12 @@ enum pdl_op_flags {
     X(ADD, "add")                         \
     X(MUL, "mul")                         \
     X(CONCAT, "concat")                   \
-    X(PAD, "pad")
+    X(PAD, "pad")                         \
+    X(CONV_TRANSPOSE, "conv_transpose")   \
+    X(AVG_POOL, "avg_pool")               \
+    X(EMBEDDING, "embedding")             \
+    X(DROPOUT, "dropout")                 \
+    X(SPLIT, "split")
 
 enum pdl_op_id {
     PDL_ID_OTHER,

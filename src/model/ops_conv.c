@@ -217,8 +217,9 @@ static bool transpose_flops(const struct pdl_op_use *u,
 static const struct pdl_op rows[] = {
     {"conv", "convolution, 1-D to 3-D, grouped, dilated", 1, 1,
      PDL_OP_SAVES_DW | PDL_OP_IS(CONV), conv_weights, conv_infer, conv_flops},
-    {"conv_transpose", "transposed convolution", 1, 1, PDL_OP_SAVES_DW,
-     transpose_weights, transpose_infer, transpose_flops},
+    {"conv_transpose", "transposed convolution", 1, 1,
+     PDL_OP_SAVES_DW | PDL_OP_IS(CONV_TRANSPOSE), transpose_weights,
+     transpose_infer, transpose_flops},
 };
 
 const struct model_ops model_ops_conv = {rows, sizeof rows / sizeof rows[0]};

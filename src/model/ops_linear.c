@@ -216,8 +216,9 @@ static const struct pdl_op rows[] = {
      PDL_OP_SAVES_X | PDL_OP_SAVES_DW | PDL_OP_SPARSE_ROWS | PDL_OP_DW_READS_W |
          PDL_OP_IS(EXPERTS),
      experts_weights, experts_infer, experts_flops},
-    {"embedding", "rows of a table, by token", 1, 1, PDL_OP_SPARSE_ROWS,
-     table_weights, rows_infer, NULL},
+    {"embedding", "rows of a table, by token", 1, 1,
+     PDL_OP_SPARSE_ROWS | PDL_OP_IS(EMBEDDING), table_weights, rows_infer,
+     NULL},
     {"position_embedding", "rows of a table, by position", 1, 1,
      PDL_OP_SPARSE_ROWS, table_weights, positions_infer, NULL},
     {"class_token", "one learned token put before the others", 1, 1, 0,

@@ -85,7 +85,8 @@ static const struct pdl_op rows[] = {
      PDL_OP_SAVES_X, prelu_weights, NULL, NULL},
     {"scale", "x times a learned factor by channel or feature", 1, 1,
      PDL_OP_SAVES_X, scale_weights, NULL, NULL},
-    {"dropout", "zeroes elements at random", 1, 3, PDL_OP_SAVES_MASK, NULL,
+    {"dropout", "zeroes elements at random", 1, 3,
+     PDL_OP_SAVES_MASK | PDL_OP_IS(DROPOUT), NULL,
      NULL, NULL},
     {"identity", "x", 1, 1, PDL_OP_VIEW, NULL, NULL, NULL},
 };

@@ -6,8 +6,6 @@
  * done. */
 #include "plan_priv.h"
 
-#include <string.h>
-
 static int64_t extent(const struct pdl_box *b, int d)
 {
     return d >= 0 && d < b->ndims && b->hi[d] > b->lo[d] ? b->hi[d] - b->lo[d]
@@ -99,8 +97,10 @@ static void compute_key(const struct pdl_plan *p, const struct pdl_plan_op *o,
         [PDL_BACKWARD_WEIGHTS] = "backward-weights"};
     const struct pdl_node *n = o->node >= 0 ? &p->model->nodes[o->node] : NULL;
     int f = o->node >= 0 ? p->forward_op[o->node] : -1;
+    enum pdl_op_id id;
     struct pdl_box x, y;
 
+    id = n ? pdl_op_id(n->op) : PDL_ID_OTHER;
     k->op = n ? n->op->name : "loss";
     k->pass = passes[o->pass];
     if (f < 0 || p->ops[f].nin < 1 || p->ops[f].nout < 1)
@@ -108,14 +108,13 @@ static void compute_key(const struct pdl_plan *p, const struct pdl_plan_op *o,
     pdl_plan_box(p, p->ops[f].in[0], rank, &x);
     pdl_plan_box(p, p->ops[f].out[0], rank, &y);
     if (o->part > 0) { /* a bias alone is added; a norm in two is a norm */
-        if (strcmp(k->op, "conv") == 0 || strcmp(k->op, "linear") == 0)
+        if (id == PDL_ID_CONV || id == PDL_ID_LINEAR)
             k->op = "add";
-    } else if (strcmp(k->op, "conv") == 0 && x.ndims > 2) {
+    } else if (id == PDL_ID_CONV && x.ndims > 2) {
         conv_key(n, &x, &y, k);
-    } else if (strcmp(k->op, "linear") == 0) {
+    } else if (id == PDL_ID_LINEAR) {
         linear_key(&x, &y, k);
-    } else if (strcmp(k->op, "max_pool") == 0 ||
-               strcmp(k->op, "avg_pool") == 0) {
+    } else if (id == PDL_ID_MAX_POOL || id == PDL_ID_AVG_POOL) {
         pool_key(n, k);
     }
 }

@@ -546,7 +546,7 @@ bool plan_rule_window(const struct plan_site *s, int d, struct pdl_window *w,
 {
     const struct rule *r = find(s->node->op->name);
     const struct pdl_attr *a = &s->node->attr;
-    bool swap = strcmp(r->op, "conv_transpose") == 0;
+    bool swap = pdl_op_id(s->node->op) == PDL_ID_CONV_TRANSPOSE;
     const struct pdl_tensor *in = swap ? s->y : s->x;
     const struct pdl_tensor *out = swap ? s->x : s->y;
     int k = d - 2;

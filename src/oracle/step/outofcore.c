@@ -14,8 +14,6 @@
  * alike. */
 #include "oracle/oracle_priv.h"
 
-#include <string.h>
-
 enum { MOST_UNITS = 60, TRIES = 8 };
 
 struct chain {
@@ -289,10 +287,10 @@ static enum pdl_status look_at(const struct chain *c,
 
 static bool is_heavy(const struct pdl_node *n)
 {
-    const char *op = n->op->name;
+    enum pdl_op_id id = pdl_op_id(n->op);
 
-    return strncmp(op, "conv", 4) == 0 || strcmp(op, "linear") == 0 ||
-           strcmp(op, "attention") == 0;
+    return id == PDL_ID_CONV || id == PDL_ID_CONV_TRANSPOSE ||
+           id == PDL_ID_LINEAR || id == PDL_ID_ATTENTION;
 }
 
 /* A unit's own bytes are what is live beside what units before it left. */

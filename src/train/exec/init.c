@@ -38,14 +38,12 @@ static double draw(const struct init *in, uint64_t seed, int tensor, int64_t i)
            cos(2 * pi * unit(r.v[1]));
 }
 
-static bool is_op(const struct pdl_node *n, const char *a)
-{
-    return strcmp(n->op->name, a) == 0;
-}
-
 static bool is_contraction(const struct pdl_node *n)
 {
-    return is_op(n, "conv") || is_op(n, "linear") || is_op(n, "conv_transpose");
+    enum pdl_op_id id = pdl_op_id(n->op);
+
+    return id == PDL_ID_CONV || id == PDL_ID_LINEAR ||
+           id == PDL_ID_CONV_TRANSPOSE;
 }
 
 /* Inputs that one output sums, of a weight [F, C/g, k...]. */
@@ -71,7 +69,7 @@ static struct init init_of(const struct pdl_model *m, const struct pdl_node *n,
     if (is_contraction(n))
         return (struct init){
             UNIFORM, 1 / sqrt((double)fan_in(&m->tensors[n->weights[0]]))};
-    if (is_op(n, "embedding") || w->rank > 1)
+    if (pdl_op_id(n->op) == PDL_ID_EMBEDDING || w->rank > 1)
         return (struct init){NORMAL, tf ? 0.02 : 1};
     return (struct init){j == 0 ? ONE : ZERO, 0}; /* norms: scale, shift */
 }

@@ -35,7 +35,7 @@ static bool looks_both_ways(const struct pdl_model *m)
 static int64_t vocabulary(const struct pdl_model *m)
 {
     for (int i = 0; i < m->nnodes; i++)
-        if (strcmp(m->nodes[i].op->name, "embedding") == 0 &&
+        if (pdl_op_id(m->nodes[i].op) == PDL_ID_EMBEDDING &&
             m->tensors[m->nodes[i].in[0]].kind == PDL_TENSOR_INPUT)
             return m->nodes[i].attr.vocab;
     return 0;

@@ -46,7 +46,7 @@ static int64_t pixels(const struct train_array *a)
 
 static bool is_transposed(const struct train_call *c)
 {
-    return strcmp(c->node->op->name, "conv_transpose") == 0;
+    return pdl_op_id(c->node->op) == PDL_ID_CONV_TRANSPOSE;
 }
 
 /* Which operand is which side, and which sum the pass is. */

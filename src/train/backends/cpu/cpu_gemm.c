@@ -341,7 +341,7 @@ static enum pdl_status run_table(const struct train_kernel *base,
     const struct gemm_kernel *k = (const struct gemm_kernel *)base;
     const struct train_call *c = &k->call;
     bool forward = c->pass == PDL_FORWARD;
-    bool tokens = strcmp(c->node->op->name, "embedding") == 0;
+    bool tokens = pdl_op_id(c->node->op) == PDL_ID_EMBEDDING;
     const struct train_array *yt = forward ? &c->out[0] : &c->in[k->op.dy];
     const struct train_array *wt = forward ? &c->in[k->op.w] : &c->out[0];
     float *y = forward ? out[0] : in[k->op.dy];
@@ -399,7 +399,7 @@ static enum pdl_status make_table(struct cpu_state *s,
                                   struct train_kernel **out,
                                   struct pdl_err *err)
 {
-    bool tokens = strcmp(c->node->op->name, "embedding") == 0;
+    bool tokens = pdl_op_id(c->node->op) == PDL_ID_EMBEDDING;
     struct gemm_kernel *k;
 
     if (c->pass == PDL_BACKWARD_DATA)

@@ -618,7 +618,7 @@ static enum pdl_status make_layer_norm(struct cpu_state *s,
 bool train_cpu_norm_aux(const struct train_call *c, struct train_array *a)
 {
     const struct train_array *x = &c->in[0];
-    const char *op = c->node->op->name;
+    enum pdl_op_id id = pdl_op_id(c->node->op);
     int64_t f = c->node->attr.features;
 
     if (c->part != 0 || (x->dtype != PDL_F32 && x->dtype != PDL_BF16) ||
@@ -626,14 +626,14 @@ bool train_cpu_norm_aux(const struct train_call *c, struct train_array *a)
         return false;
     *a = (struct train_array){.dtype = PDL_F32, .box = {.ndims = 3}};
     a->box.hi[0] = 1;
-    if (strcmp(op, "batch_norm") == 0) {
+    if (id == PDL_ID_BATCH_NORM) {
         if (c->nin == 1 || (x->box.ndims > 2 && !x->channels_last))
             return false;
         a->box.hi[1] = NAUX;
         a->box.hi[2] = extent(x, 1);
         return true;
     }
-    if ((strcmp(op, "layer_norm") != 0 && strcmp(op, "rms_norm") != 0) ||
+    if ((id != PDL_ID_LAYER_NORM && id != PDL_ID_RMS_NORM) ||
         x->channels_last || c->node->nweights == 0)
         return false;
     f = f ? f : extent(x, x->box.ndims - 1);

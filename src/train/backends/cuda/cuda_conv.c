@@ -464,7 +464,7 @@ static void turn_weights(struct cuda_kernel *k, const struct cuda_conv *c)
 
 bool train_cuda_make_conv(struct cuda_kernel *k)
 {
-    bool swap = strcmp(k->call.node->op->name, "conv_transpose") == 0;
+    bool swap = pdl_op_id(k->call.node->op) == PDL_ID_CONV_TRANSPOSE;
     struct cuda_conv c = {.t = k->t, .ns = k->call.in[0].box.ndims - 2};
     int64_t room = 0;
 

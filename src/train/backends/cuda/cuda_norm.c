@@ -3,11 +3,9 @@
  * Calls of normalisations and pools. Forward leaves mean and 1/deviation. */
 #include "train/backends/cuda/cuda.h"
 
-#include <string.h>
-
-static bool is(const struct train_call *c, const char *op)
+static bool is(const struct train_call *c, enum pdl_op_id id)
 {
-    return strcmp(c->node->op->name, op) == 0;
+    return pdl_op_id(c->node->op) == id;
 }
 
 static int64_t row_width(const struct train_call *c,
@@ -28,18 +26,18 @@ bool train_cuda_aux(const struct train_call *c, struct train_array *a)
     *a = (struct train_array){.dtype = PDL_F32, .box = {.ndims = 3}};
     a->box.hi[0] = 1;
     a->box.hi[1] = 2;
-    if (is(c, "batch_norm")) { /* mean, 1/deviation, sums of backward */
+    if (is(c, PDL_ID_BATCH_NORM)) { /* mean, 1/deviation, sums of backward */
         a->box.hi[1] = 4;
         a->box.hi[2] = train_cuda_extent(x, 1);
         return c->nin > 1 && (x->box.ndims < 3 || x->channels_last);
     }
-    if (is(c, "layer_norm") || is(c, "rms_norm")) {
+    if (is(c, PDL_ID_LAYER_NORM) || is(c, PDL_ID_RMS_NORM)) {
         int64_t f = row_width(c, x);
 
         a->box.hi[2] = f > 0 ? train_array_elements(x) / f : 0;
         return !x->channels_last;
     }
-    if (is(c, "attention")) {
+    if (is(c, PDL_ID_ATTENTION)) {
         const struct pdl_attr *n = &c->node->attr;
         int64_t dv = n->v_head_dim ? n->v_head_dim : n->head_dim;
 
@@ -234,7 +232,8 @@ bool train_cuda_make_row_norm(struct cuda_kernel *k)
                                          [PDL_BACKWARD_WEIGHTS] = row_weights};
     const struct train_call *c = &k->call;
     const struct train_array *x = &c->in[0];
-    bool rms = is(c, "rms_norm"), weights = c->pass == PDL_BACKWARD_WEIGHTS;
+    bool rms = is(c, PDL_ID_RMS_NORM),
+         weights = c->pass == PDL_BACKWARD_WEIGHTS;
     int64_t width = row_width(c, x);
 
     if (x->channels_last ||
@@ -265,7 +264,7 @@ static cudaError_t pool(const struct cuda_kernel *k, void *const *in,
     cudaStream_t s = train_cuda_stream(k);
 
     (void)scratch, (void)when;
-    if (is(&k->call, "avg_pool"))
+    if (is(&k->call, PDL_ID_AVG_POOL))
         return k->call.pass == PDL_FORWARD
                    ? train_cuda_avg_pool(s, k->t, &k->u.pool, in[0], out[0])
                    : train_cuda_avg_pool_back(s, k->t, &k->u.pool, in[0],
@@ -297,7 +296,7 @@ bool train_cuda_make_pool(struct cuda_kernel *k)
 
     if (ns < 1 || ns > 2 || !x->channels_last || !y->channels_last ||
         x->dtype != y->dtype ||
-        (is(&k->call, "max_pool") && !forward && k->op.aux < 0))
+        (is(&k->call, PDL_ID_MAX_POOL) && !forward && k->op.aux < 0))
         return false;
     for (int i = 0; i < 2; i++) { /* one dimension: rows of one column */
         int d = i - (2 - ns);
@@ -313,7 +312,7 @@ bool train_cuda_make_pool(struct cuda_kernel *k)
         p.dilation[i] = real ? or1(a->dilation[d]) : 1;
         p.pad[i] = real ? a->pad[d] : 0;
         p.pad_end[i] = real ? a->pad_end[d] : 0;
-        if (is(&k->call, "avg_pool") && p.dilation[i] != 1)
+        if (is(&k->call, PDL_ID_AVG_POOL) && p.dilation[i] != 1)
             return false;
     }
     k->u.pool = p;

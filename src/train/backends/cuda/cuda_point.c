@@ -150,7 +150,7 @@ static cudaError_t walk(const struct cuda_kernel *k, void *const *in,
                         const struct train_moment *when)
 {
     bool forward = k->call.pass == PDL_FORWARD;
-    int many = forward == (strcmp(k->call.node->op->name, "split") == 0)
+    int many = forward == (pdl_op_id(k->call.node->op) == PDL_ID_SPLIT)
                    ? k->call.nout
                    : 1;
     int size = k->t == CUDA_BF16 ? 2 : 4;
@@ -159,7 +159,7 @@ static cudaError_t walk(const struct cuda_kernel *k, void *const *in,
     (void)scratch, (void)when;
     if (pdl_op_id(k->call.node->op) == PDL_ID_CONCAT)
         many = forward ? k->call.nin : k->call.nout;
-    if (strcmp(k->call.node->op->name, "split") == 0)
+    if (pdl_op_id(k->call.node->op) == PDL_ID_SPLIT)
         many = forward ? k->call.nout : k->call.nin;
     for (int i = 0; i < many && e == cudaSuccess; i++)
         e = train_cuda_copy(train_cuda_stream(k), &k->u.walk[i], size,

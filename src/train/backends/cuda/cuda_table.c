@@ -10,7 +10,7 @@
 
 static bool by_token(const struct cuda_kernel *k)
 {
-    return strcmp(k->call.node->op->name, "embedding") == 0;
+    return pdl_op_id(k->call.node->op) == PDL_ID_EMBEDDING;
 }
 
 static cudaError_t table(const struct cuda_kernel *k, void *const *in,
