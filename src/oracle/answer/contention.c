@@ -2,7 +2,7 @@
  *
  * Contention, shown. All groups of a collective run at the same time (the
  * plan is the same on every rank), so what leaves a node shares its adapters,
- * and what leaves a leaf or a rack its uplinks (sharing.c). phi is what a byte
+ * and what leaves a leaf or a rack its uplinks (wires.c). phi is what a byte
  * then costs over what it costs a flow that has them for itself: both prices
  * come from the one function that prices collectives, once with sharing and
  * once without. A layer's collective that runs beside an exchange of gradients

@@ -36,10 +36,7 @@ struct oracle_gemm {
 double oracle_gemm_seconds(const struct oracle_gemm *g);
 double oracle_matmul(const struct oracle_pe *pe, const struct pdl_shape *s);
 double oracle_conv(const struct oracle_pe *pe, const struct pdl_shape *s);
-/* compute_grouped.c: groups of few channels */
-bool oracle_is_grouped(const struct oracle_pe *pe, const struct pdl_shape *s);
-double oracle_grouped(const struct oracle_pe *pe, const struct pdl_shape *s);
-/* one channel a group; PyTorch's own kernels, for 32 bits channels first */
+/* One channel a group; PyTorch's own kernels, for 32 bits channels first */
 bool oracle_is_depthwise(const struct pdl_shape *s);
 double oracle_depthwise_first(const struct oracle_pe *pe,
                               const struct pdl_shape *s);

@@ -259,6 +259,107 @@ static enum pdl_status small_space(struct search *s,
     return st;
 }
 
+/* ---- other orders ------------------------------------------------------------------ */
+
+/* Other orders of the axes in the mesh. The search over configurations has
+ * tensor innermost and the pipeline outermost, as in Megatron-LM; which axis
+ * lies inside nodes changes the price of every collective, but not what is
+ * computed or held. So the best of the search are priced once more in other
+ * orders, as whole plans: every order of up to three axes; of more, each axis
+ * moved to any other place. Frameworks that want equal stages (Megatron-LM)
+ * know one other order, with the data axis outermost.
+ *
+ * Limits: a plan that only another order would bring among the best is not
+ * found. */
+enum { ALL_ORDERS = 3, MOST_AXES = 8 };
+
+struct orders {
+    struct oracle_space *space;
+    struct pdl_strategy s; /* with its axes in the order at hand */
+};
+
+static void add_order(struct orders *x)
+{
+    oracle_space_add(x->space, oracle_strategy_text(x->space->arena, &x->s));
+}
+
+/* From place `from` to place `to`; those between make room. */
+static void move_term(struct pdl_clause *c, int from, int to)
+{
+    int step = from < to ? 1 : -1;
+
+    for (int i = from; i != to; i += step) {
+        struct pdl_term t = c->term[i];
+
+        c->term[i] = c->term[i + step];
+        c->term[i + step] = t;
+    }
+}
+
+/* Every order of the axes from place k on; the first is the one given. */
+static void every_order(struct orders *x, int k, bool given)
+{
+    struct pdl_clause *c = &x->s.clause[0];
+
+    if (k + 1 >= c->nterms && !given)
+        add_order(x);
+    for (int i = k; k + 1 < c->nterms && i < c->nterms; i++) {
+        move_term(c, i, k);
+        every_order(x, k + 1, given && i == k);
+        move_term(c, k, i);
+    }
+}
+
+/* Neighbours change places once. */
+static void every_move(struct orders *x)
+{
+    struct pdl_clause *c = &x->s.clause[0];
+
+    for (int i = 0; i < c->nterms; i++)
+        for (int k = 0; k < c->nterms; k++) {
+            if (k == i || k == i - 1)
+                continue;
+            move_term(c, i, k);
+            add_order(x);
+            move_term(c, k, i);
+        }
+}
+
+static void data_outermost(struct orders *x)
+{
+    struct pdl_clause *c = &x->s.clause[0];
+
+    for (int i = 1; i < c->nterms; i++)
+        if (c->term[i].axis == PDL_AXIS_DATA &&
+            c->term[0].axis == PDL_AXIS_PIPE) {
+            move_term(c, i, 0);
+            add_order(x);
+        }
+}
+
+static enum pdl_status add_orders(struct oracle_space *s, const char *text,
+                                  enum pdl_rank_orders orders,
+                                  struct pdl_err *err)
+{
+    struct orders x = {.space = s};
+    enum pdl_status st = pdl_strategy_parse(s->arena, text, &x.s, err);
+
+    if (st != PDL_OK || x.s.nclauses != 1)
+        return st;
+    oracle_drop_ones(&x.s.clause[0]);
+    if (x.s.clause[0].nterms > MOST_AXES)
+        return PDL_OK;
+    if (orders == PDL_ORDERS_DATA_FIRST)
+        data_outermost(&x);
+    else if (orders == PDL_ORDERS_FIXED)
+        return PDL_OK;
+    else if (x.s.clause[0].nterms <= ALL_ORDERS)
+        every_order(&x, 0, true);
+    else
+        every_move(&x);
+    return s->failed ? pdl_fail(err, PDL_ENOMEM, "out of memory") : PDL_OK;
+}
+
 enum { REORDERED = 10 }; /* a whole plan is a hundred points of the search */
 
 /* The best so far in other orders of their axes. One that is quicker than all
@@ -282,8 +383,7 @@ static enum pdl_status other_orders(struct search *s,
     for (int64_t i = 0; i < n && st == PDL_OK; i++) {
         from[i] = space.n;
         if (i < REORDERED && out->list[i].priced && out->list[i].x.feasible)
-            st =
-                oracle_space_orders(&space, out->list[i].strategy, orders, err);
+            st = add_orders(&space, out->list[i].strategy, orders, err);
     }
     from[n] = again.n = space.n;
     if (st == PDL_OK)
@@ -306,6 +406,8 @@ static enum pdl_status other_orders(struct search *s,
     out->orders = space.n;
     return PDL_OK;
 }
+
+/* ---- all of it --------------------------------------------------------------------- */
 
 /* The best of a large space once more, as whole plans. */
 static enum pdl_status large_space(struct search *s,

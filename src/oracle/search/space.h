@@ -25,11 +25,6 @@ void oracle_space_pairs(struct oracle_space *s);
  * sharded states */
 void oracle_space_transformer(struct oracle_space *s);
 
-/* orders.c: a strategy with its axes in other orders, of those there are */
-enum pdl_status oracle_space_orders(struct oracle_space *s, const char *text,
-                                    enum pdl_rank_orders orders,
-                                    struct pdl_err *err);
-
 /* search.c: emptied arenas, which threads lend each other. Fresh memory would
  * cost as much as what is written into it. */
 enum { ORACLE_IDLE = 64 };

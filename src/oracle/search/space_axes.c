@@ -4,7 +4,7 @@
  * pipe, data, expert, context and tensor on the given PEs, and the choices
  * that leave it as it is. What frameworks cannot do is left out where one is
  * named. Limits: the axes lie in the mesh in this order, tensor innermost, as
- * in Megatron-LM (orders.c tries others of the best); context only where every
+ * in Megatron-LM (search.c tries others of the best); context only where every
  * rank keeps enough positions, since on short sequences it only adds messages
  * to what data parallelism does. */
 #include "oracle/search/space_axes.h"

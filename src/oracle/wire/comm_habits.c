@@ -114,7 +114,7 @@ double oracle_send(const struct oracle *o, const struct oracle_wire *w,
     gather =
         oracle_inside_measured(o, PDL_PLAN_OP_ALLGATHER, 0, t, bytes, bytes);
     if (gather < 0)
-        gather = (t - 1) / t * bytes / oracle_inside_node(o);
+        gather = (t - 1) / t * bytes / oracle_inside_node(o, false);
     return w->alpha_s + bytes / t / w->bytes_per_s + gather;
 }
 

@@ -45,11 +45,7 @@ struct traffic {
 
 static int64_t group_size(const struct pdl_mesh *m, uint32_t group)
 {
-    int64_t n = 1;
-
-    for (int f = 0; f < m->nfactors; f++)
-        n *= group >> f & 1 ? m->factor[f] : 1;
-    return n;
+    return pdl_mesh_group(m, 0, group, NULL, 0);
 }
 
 static struct pattern *find(struct traffic *t, struct pattern like)

@@ -31,7 +31,7 @@ struct oracle_quickest {
     double n, bytes, local, alpha_s, bytes_per_s, near_bytes_per_s, seconds;
 };
 
-/* comm.c: do two ranks that do the same work also cross the same wires? */
+/* wires.c: do two ranks that do the same work also cross the same wires? */
 bool oracle_same_wire(const struct oracle *o, int op, int64_t a, int64_t b,
                       bool gradient);
 struct oracle_price {
@@ -48,15 +48,15 @@ double oracle_comm(const struct oracle *o, int op, int64_t rank, bool gradient,
 double oracle_exchange(const struct oracle *o, int op, int64_t rank,
                        const char *algorithm, const char *compress,
                        double bytes);
-/* sharing.c: ends of the group of a rank; flows that leave the block of `size`
- * PEs that the rank is in; what borders above the node leave of w's rate */
-enum oracle_pattern oracle_pattern_of(enum pdl_plan_op_kind kind);
-void oracle_group_ends(const struct oracle *o, int64_t rank, uint32_t group,
-                       int64_t *first, int64_t *last);
+/* wires.c: the wire of a rank's group; flows that leave the block of `size` PEs
+ * that the rank is in; the rate inside a node; a step of a ring, so many bytes
+ * from each rank to the next */
+struct oracle_wire oracle_wire_of(const struct oracle *o, int64_t rank,
+                                  const struct pdl_plan_op *x, bool gradient);
+double oracle_inside_node(const struct oracle *o, bool gradient);
+double oracle_ring_step(const struct oracle_wire *w, double bytes);
 double oracle_flows(const struct oracle *o, enum oracle_pattern pattern,
                     int64_t rank, uint32_t group, int64_t size);
-void oracle_share_tiers(const struct oracle *o, enum oracle_pattern pattern,
-                        struct oracle_wire *w);
 bool oracle_is_weight_traffic(const struct oracle *o, int op);
 double oracle_shard_copies(const struct oracle *o, int op, int64_t rank);
 /* comm.c: times the bytes of the plan that gradients have on the wires */
@@ -76,9 +76,6 @@ double oracle_sequence_part(const struct oracle *o,
                             const struct pdl_plan_op *x);
 double oracle_send(const struct oracle *o, const struct oracle_wire *w,
                    double bytes);
-/* comm.c: the rate inside a node; a step of a ring, so many bytes from each rank to the next */
-double oracle_inside_node(const struct oracle *o);
-double oracle_ring_step(const struct oracle_wire *w, double bytes);
 /* allreduce.c: of `bytes` on each of n ranks; w is the group's worst hop */
 double oracle_allreduce(const struct oracle *o, const struct oracle_wire *w,
                         const char *name, double n, double bytes);

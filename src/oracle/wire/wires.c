@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Who leaves a block of PEs at the same time. All groups of an operation run
+ * The wires that a group crosses, and who shares them. The job's nodes lie
+ * anywhere: what counts is the highest level between two ranks of the group.
+ *
+ * Who leaves a block of PEs at the same time: all groups of an operation run
  * at once, so how many flows cross the border of a node, of a leaf or of a rack
  * follows from the mesh and from what the operation sends to whom; with the
  * capacity of that border it gives the contention of the plan (Martinasso and
@@ -12,8 +15,13 @@
  * have, thinned by the over-subscription of the level that is crossed. */
 #include "oracle/wire/wire.h"
 
+#include <math.h>
+#include <string.h>
+
+/* ---- who shares them -------------------------------------------------------------- */
+
 /* First and last rank of the group of `rank`. */
-void oracle_group_ends(const struct oracle *o, int64_t rank, uint32_t group,
+static void group_ends(const struct oracle *o, int64_t rank, uint32_t group,
                        int64_t *first, int64_t *last)
 {
     int64_t stride = 1;
@@ -70,7 +78,7 @@ static bool pairs_leave(const struct oracle *o, const struct block *b,
 {
     int64_t first, last;
 
-    oracle_group_ends(o, rank, group, &first, &last);
+    group_ends(o, rank, group, &first, &last);
     return outside(b, first) || outside(b, last);
 }
 
@@ -98,7 +106,7 @@ static bool (*const leaves[])(const struct oracle *, const struct block *,
     [ORACLE_NEIGHBOURS] = neighbours_leave,
 };
 
-enum oracle_pattern oracle_pattern_of(enum pdl_plan_op_kind kind)
+static enum oracle_pattern pattern_of(enum pdl_plan_op_kind kind)
 {
     return kind == PDL_PLAN_OP_ALLTOALL || kind == PDL_PLAN_OP_ALLTOALLV
                ? ORACLE_PAIRS
@@ -122,7 +130,7 @@ double oracle_flows(const struct oracle *o, enum oracle_pattern pattern,
 /* The narrowest border above the node: what one flow gets of it, if that is
  * less than `rate`. Where nothing is over-subscribed, a block's uplinks carry
  * what its nodes send. */
-void oracle_share_tiers(const struct oracle *o, enum oracle_pattern pattern,
+static void share_tiers(const struct oracle *o, enum oracle_pattern pattern,
                         struct oracle_wire *w)
 {
     for (int k = 1; k < w->level; k++) {
@@ -141,4 +149,204 @@ void oracle_share_tiers(const struct oracle *o, enum oracle_pattern pattern,
             w->at = k;
         }
     }
+}
+
+/* ---- what a flow gets ------------------------------------------------------------- */
+
+static int64_t local_ranks(const struct oracle *o, uint32_t group, int64_t rank)
+{
+    int64_t per = o->sys->node.pes, base = rank - rank % per, n = 0;
+    int64_t mine, first, last;
+
+    group_ends(o, rank, group, &mine, &last);
+    for (int64_t r = base; r < base + per && r < o->p->mesh->pes; r++) {
+        group_ends(o, r, group, &first, &last);
+        n += first == mine;
+    }
+    return n;
+}
+
+/* The network is the PEs' own links, and a message is on one of them. */
+static bool is_torus(const struct oracle *o)
+{
+    return o->sys->network.topology &&
+           strcmp(o->sys->network.topology, "torus") == 0;
+}
+
+/* What one ring gets of the node's adapters: all of them for a ring alone
+ * (libraries open several channels), unless the framework's rings use one. */
+static double share_of_node(const struct oracle *o, const struct pdl_level *l,
+                            double flows, bool gradient)
+{
+    const struct pdl_framework *f = o->opt->framework;
+    double one =
+        l->measured_bytes_per_s > 0 ? l->measured_bytes_per_s : l->bytes_per_s;
+    double node = one * (is_torus(o) ? 1 : (double)o->sys->node.pes);
+    double nics = (double)o->sys->node.nics.count;
+    double most =
+        f && f->one_channel && gradient && nics > 0 ? node / nics : node;
+
+    return node / flows < most ? node / flows : most;
+}
+
+double oracle_inside_node(const struct oracle *o, bool gradient)
+{
+    const struct pdl_framework *f = o->opt->framework;
+    const struct pdl_level *l = &o->sys->levels[0];
+    double cable = o->sys->node.links.link_bytes_per_s;
+    double rate = l->measured_bytes_per_s > 0 ? l->measured_bytes_per_s
+                  : l->flow_bytes_per_s > 0   ? l->flow_bytes_per_s
+                                              : l->bytes_per_s;
+
+    return f && f->one_channel && gradient && cable > 0 && cable < rate ? cable
+                                                                        : rate;
+}
+
+/* The job's nodes lie anywhere in the machine: the farthest that two ranks of
+ * any of these groups are apart. */
+static int level_of(const struct oracle *o, int64_t rank, uint32_t group)
+{
+    const int64_t *nodes = o->opt->nodes;
+    int64_t per = o->sys->node.pes, first, last;
+    int worst = 0;
+
+    group_ends(o, rank, group, &first, &last);
+    if (!nodes)
+        return pdl_system_level(o->sys, first, last);
+    for (int64_t r = 0; r < o->p->mesh->pes; r++) {
+        int level;
+
+        group_ends(o, r, group, &first, &last);
+        level = pdl_system_level(o->sys, nodes[first / per] * per + first % per,
+                                 nodes[r / per] * per + r % per);
+        worst = level > worst ? level : worst;
+    }
+    return worst;
+}
+
+/* Peak of a ring: all adapters of its ranks in the node, or, in the papers'
+ * exchange, one of them where they are shared. */
+static double own_adapters(const struct oracle *o, const struct pdl_level *l,
+                           const struct oracle_wire *w)
+{
+    bool shared = o->sys->node.nics.count < o->sys->node.pes;
+
+    return w->level > 0 && w->pattern == ORACLE_RING && !is_torus(o) &&
+                   !(shared && o->p->strategy->exchange_paper)
+               ? l->bytes_per_s * (double)w->local
+               : 0;
+}
+
+/* A hop between two ranks of one node, of a group that leaves it. */
+static void find_near(const struct oracle *o, bool gradient,
+                      struct oracle_wire *w)
+{
+    const struct pdl_level *in = &o->sys->levels[0];
+    bool ideal = o->opt->parameters == PDL_IDEAL;
+
+    if (w->level == 0 || w->local < 2 || o->p->strategy->exchange_paper)
+        return;
+    w->pe_bytes_per_s = !ideal && in->measured_bytes_per_s > 0
+                            ? in->measured_bytes_per_s
+                            : in->bytes_per_s;
+    w->near_alpha_s = ideal || in->measured_latency_s <= 0
+                          ? in->latency_s
+                          : in->measured_latency_s;
+    w->near_bytes_per_s = !ideal ? oracle_inside_node(o, gradient)
+                          : in->flow_bytes_per_s > 0 ? in->flow_bytes_per_s
+                                                     : in->bytes_per_s;
+    if (oracle_without(o, ORACLE_LATENCY))
+        w->near_alpha_s = 0;
+}
+
+/* A step of a ring: its slowest hop. */
+double oracle_ring_step(const struct oracle_wire *w, double bytes)
+{
+    double rate = w->pe_bytes_per_s > 0
+                      ? fmin(w->bytes_per_s, w->pe_bytes_per_s)
+                      : w->bytes_per_s;
+    double far = w->alpha_s + bytes / rate;
+
+    return w->near_bytes_per_s > 0
+               ? fmax(far, w->near_alpha_s + bytes / w->near_bytes_per_s)
+               : far;
+}
+
+static struct oracle_wire find_wire(const struct oracle *o, int64_t rank,
+                                    uint32_t group, enum oracle_pattern pattern,
+                                    bool gradient)
+{
+    bool ideal = o->opt->parameters == PDL_IDEAL;
+    double congestion = o->opt->congestion > 0 ? o->opt->congestion : 1;
+    const struct pdl_level *l;
+    struct oracle_wire w = {.flows = 1,
+                            .known = true,
+                            .gradient = gradient,
+                            .pattern = pattern,
+                            .group = group,
+                            .rank = rank,
+                            .local = local_ranks(o, group, rank)};
+
+    w.level = level_of(o, rank, group);
+    l = &o->sys->levels[w.level];
+    w.alpha_s = ideal || l->measured_latency_s <= 0 ? l->latency_s
+                                                    : l->measured_latency_s;
+    w.bytes_per_s =
+        l->flow_bytes_per_s > 0 ? l->flow_bytes_per_s : l->bytes_per_s;
+    find_near(o, gradient, &w);
+    w.one_bytes_per_s = is_torus(o) ? w.bytes_per_s : 0;
+    if (ideal) {
+        w.bytes_per_s = fmax(w.bytes_per_s, own_adapters(o, l, &w));
+        return w;
+    }
+    if (w.level > 0) {
+        if (o->sys->network.step_s > 0)
+            w.alpha_s = o->sys->network.step_s;
+        if (o->sys->network.layer_step_s > 0 && !gradient &&
+            pattern == ORACLE_RING)
+            w.alpha_s = o->sys->network.layer_step_s;
+        if (!oracle_without(o, ORACLE_SHARING))
+            w.flows = oracle_flows(o, pattern, rank, group, o->sys->node.pes);
+        w.bytes_per_s = share_of_node(o, l, w.flows, gradient);
+        if (!oracle_without(o, ORACLE_SHARING))
+            share_tiers(o, pattern, &w);
+        w.bytes_per_s /= congestion;
+    } else {
+        w.bytes_per_s = oracle_inside_node(o, gradient);
+    }
+    if (oracle_without(o, ORACLE_LATENCY))
+        w.alpha_s = 0;
+    return w;
+}
+
+struct oracle_wire oracle_wire_of(const struct oracle *o, int64_t rank,
+                                  const struct pdl_plan_op *x, bool gradient)
+{
+    enum oracle_pattern pattern = pattern_of(x->kind);
+    uint32_t group = x->group;
+    uint64_t h =
+        ((((uint64_t)rank << 20) + group) * 4 + (uint64_t)pattern) * 2 +
+        gradient;
+    struct oracle_wire *w;
+
+    if (!o->wires)
+        return find_wire(o, rank, group, pattern, gradient);
+    h *= UINT64_C(0x9e3779b97f4a7c15);
+    w = &o->wires[(h >> 40) % ORACLE_WIRES];
+    if (!w->known || w->rank != rank || w->group != group ||
+        w->pattern != pattern || w->gradient != gradient)
+        *w = find_wire(o, rank, group, pattern, gradient);
+    return *w;
+}
+
+bool oracle_same_wire(const struct oracle *o, int op, int64_t a, int64_t b,
+                      bool gradient)
+{
+    const struct pdl_plan_op *p = &o->p->ops[op];
+    struct oracle_wire x = oracle_wire_of(o, a, p, gradient);
+    struct oracle_wire y = oracle_wire_of(o, b, p, gradient);
+
+    return x.level == y.level && x.alpha_s == y.alpha_s &&
+           x.bytes_per_s == y.bytes_per_s && x.flows == y.flows &&
+           x.local == y.local;
 }
