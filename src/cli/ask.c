@@ -58,8 +58,9 @@ bool cli_go_on(void *ctx, int64_t done, int64_t total)
 bool cli_needs_ranks(const struct pdl_cmd *cmd)
 {
     static const struct pdl_cmd *const all[] = {
-        &cli_train,     &cli_evaluate,   &cli_federate,   &cli_diff_run,
-        &cli_data_show, &cli_data_stage, &cli_data_check, &cli_bench};
+        &cli_train,      &cli_evaluate,  &cli_federate,
+        &cli_diff_run,   &cli_data_show, &cli_data_stage,
+        &cli_data_check, &cli_bench,     &cli_plan_run};
 
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         if (cmd == all[i])

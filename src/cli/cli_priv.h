@@ -22,6 +22,7 @@ enum {
 extern const struct pdl_cmd cli_info, cli_help, cli_completion;
 extern const struct pdl_cmd cli_plan, cli_project, cli_validate, cli_calibrate;
 extern const struct pdl_cmd cli_plan_show, cli_plan_check, cli_plan_cost;
+extern const struct pdl_cmd cli_plan_run;
 extern const struct pdl_cmd cli_data_show, cli_data_stage, cli_data_check;
 extern const struct pdl_cmd cli_scale, cli_train, cli_evaluate, cli_diff_run;
 extern const struct pdl_cmd cli_compare, cli_design;

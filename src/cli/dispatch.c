@@ -14,6 +14,7 @@ const struct pdl_cmd *const cli_commands[] = {
     &cli_plan_show,
     &cli_plan_check,
     &cli_plan_cost,
+    &cli_plan_run,
     &cli_project,
     &cli_scale,
     &cli_fit_in,

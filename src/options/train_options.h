@@ -29,20 +29,27 @@ struct train_options {
 #define AT(field) offsetof(struct train_options, field)
 // clang-format off
 static const struct pdl_opt train_opts[] = {
-    {"data", 0, PDL_OPT_TEXT, AT(data), "DIR", NULL,
-     "'digits' (ships with the program), 'synthetic', a file or a folder"},
-    {"ranks", 'n', PDL_OPT_COUNT, AT(ranks), "P", NULL,
-     "ranks (default: the product of the strategy's axes)"},
     {"strategy", 0, PDL_OPT_TEXT, AT(strategy), "STRATEGY", NULL,
      "how to parallelise, e.g. data=2,filter=2 (default: data=P)"},
+    {"batch", 0, PDL_OPT_COUNT, AT(batch), "B", NULL,
+     "samples of one step, over all ranks (default 32)"},
+    {"precision", 0, PDL_OPT_TEXT, AT(precision), "NAME", "fp32|bf16|fp64",
+     "of the arithmetic (default fp32; bf16 keeps fp32 masters)"},
+    {"dim", 0, PDL_OPT_TEXT, AT(dim), "NAME=N,...", NULL,
+     "bind symbolic dimensions of the model"},
+    {"allow-empty", 0, PDL_OPT_FLAG, AT(allow_empty), NULL, NULL,
+     "admit an axis larger than the index it cuts"},
     {"plan", 0, PDL_OPT_TEXT, AT(plan), "FILE.plan", NULL,
      "run this plan instead of MODEL and --strategy"},
     {"plan-hash", 0, PDL_OPT_TEXT, AT(plan_hash), "HEX", NULL,
      "refuse a plan whose text has another hash"},
     {"emit", 0, PDL_OPT_TEXT, AT(emit), "FILE.plan", NULL,
      "write the plan, say its hash, and stop"},
-    {"batch", 0, PDL_OPT_COUNT, AT(batch), "B", NULL,
-     "samples of one step, over all ranks (default 32)"},
+    /* TRAIN_WHAT so far; the rest is for a plan, too */
+    {"data", 0, PDL_OPT_TEXT, AT(data), "DIR", NULL,
+     "'digits' (ships with the program), 'synthetic', a file or a folder"},
+    {"ranks", 'n', PDL_OPT_COUNT, AT(ranks), "P", NULL,
+     "ranks (default: the product of the strategy's axes)"},
     {"epochs", 0, PDL_OPT_COUNT, AT(epochs), "E", NULL,
      "passes over the data (default 1)"},
     {"steps", 0, PDL_OPT_COUNT, AT(steps), "N", NULL,
@@ -80,8 +87,6 @@ static const struct pdl_opt train_opts[] = {
      "share of a label that goes to all classes"},
     {"mse", 0, PDL_OPT_FLAG, AT(mean_squares), NULL, NULL,
      "mean squared error instead of cross-entropy"},
-    {"precision", 0, PDL_OPT_TEXT, AT(precision), "NAME", "fp32|bf16|fp64",
-     "of the arithmetic (default fp32; bf16 keeps fp32 masters)"},
     {"backend", 0, PDL_OPT_TEXT, AT(backend), "NAME", NULL,
      "ref (plain C) or cpu (oneDNN; default where it is built)"},
     {"device", 0, PDL_OPT_TEXT, AT(device), "NAME", NULL,
@@ -159,16 +164,15 @@ static const struct pdl_opt train_opts[] = {
     {"cpu-times", 0, PDL_OPT_FLAG, AT(cpu_times), NULL, NULL,
      "--timings: local operations by CPU time, of one thread; for machines on "
      "which other work runs"},
-    {"dim", 0, PDL_OPT_TEXT, AT(dim), "NAME=N,...", NULL,
-     "bind symbolic dimensions of the model"},
-    {"allow-empty", 0, PDL_OPT_FLAG, AT(allow_empty), NULL, NULL,
-     "admit an axis larger than the index it cuts"},
     {"progress", 0, PDL_OPT_FLAG, AT(progress), NULL, NULL,
      "a progress line even where standard error is no terminal"},
 };
 // clang-format on
 #undef AT
 
-enum { NTRAIN_OPTS = sizeof train_opts / sizeof train_opts[0] };
+enum {
+    NTRAIN_OPTS = sizeof train_opts / sizeof train_opts[0],
+    TRAIN_WHAT = 8, /* the first of them say what is trained */
+};
 
 #endif

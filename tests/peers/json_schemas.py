@@ -15,6 +15,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.join(HERE, "..", "..")
 FOLDER = os.path.join(ROOT, "doc", "formats", "json")
 RANKS = ("train", "evaluate", "diff-run", "bench", "data")
+RUN = ["plan", "run"]
 UNITS = (("_bytes_per_s", "bytes a second"), ("_per_s", "a second"),
          ("_bytes", "bytes"), ("_s", "seconds"), ("_j", "joules"),
          ("_w", "watts"))
@@ -30,7 +31,7 @@ def samples(paradl, tmp):
         words = [w.replace("DATA", os.path.join(ROOT, "tests", "data"))
                  .replace("EXAMPLES", os.path.join(ROOT, "examples"))
                  .replace("TMP", tmp) for w in words]
-        if words[0] in RANKS and not runs:
+        if (words[0] in RANKS or words[:2] == RUN) and not runs:
             print(f"paradl {line}: no paradl-run here: skipped")
             continue
         done = subprocess.run([paradl, *words, "--json"],
@@ -39,7 +40,7 @@ def samples(paradl, tmp):
             if done.returncode > 1:
                 raise ValueError
             text = done.stdout
-            if words[0] == "train":  # a line for each step, then the result
+            if words[0] == "train" or words[:2] == RUN:  # a line a step
                 text = text.splitlines()[-1]
             yield line, json.loads(text)
         except ValueError:

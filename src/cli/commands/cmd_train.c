@@ -271,21 +271,15 @@ static int hand_over(const struct pdl_cmd *cmd, struct pdl_args args,
     return rc;
 }
 
-static int train(const struct pdl_args *args)
+/* What goes together, then the run. */
+static int begin(const struct pdl_args *args)
 {
     struct train_options *o = args->opts;
     struct pdl_err err = {"", ""};
     struct cli_handover h;
-    enum pdl_status st;
+    enum pdl_status st = check_company(args, &err);
     int rc;
 
-    if ((!o->data && !o->emit) || (args->npos == 0) == (o->plan == NULL)) {
-        pdl_fail(&err, PDL_EINVAL,
-                 "train needs MODEL (or --plan FILE) and --data");
-        pdl_hint(&err, "see 'paradl train --help'");
-        return cli_usage(&err);
-    }
-    st = check_company(args, &err);
     if (st == PDL_OK)
         st = check_values(o, &err);
     if (st != PDL_OK)
@@ -300,6 +294,33 @@ static int train(const struct pdl_args *args)
     rc = hand_over(&cli_train, *args, &h);
     cli_handover_close(&h);
     return rc;
+}
+
+static int train(const struct pdl_args *args)
+{
+    const struct train_options *o = args->opts;
+    struct pdl_err err = {"", ""};
+
+    if ((!o->data && !o->emit) || (args->npos == 0) == (o->plan == NULL)) {
+        pdl_fail(&err, PDL_EINVAL,
+                 "train needs MODEL (or --plan FILE) and --data");
+        pdl_hint(&err, "see 'paradl train --help'");
+        return cli_usage(&err);
+    }
+    return begin(args);
+}
+
+/* train --plan FILE by another name; its options are the end of train's. */
+static int run_plan(const struct pdl_args *given)
+{
+    struct pdl_args args = *given;
+    struct train_options *o = args.opts;
+
+    args.given <<= TRAIN_WHAT;
+    args.npos = 0;
+    o->plan = given->pos[0];
+    o->data = o->data ? o->data : "synthetic";
+    return begin(&args);
 }
 
 const struct pdl_cmd cli_train = {
@@ -323,6 +344,25 @@ const struct pdl_cmd cli_train = {
     .nopts = NTRAIN_OPTS,
     .opts_size = sizeof(struct train_options),
     .run = train,
+};
+
+const struct pdl_cmd cli_plan_run = {
+    .name = "plan run",
+    .args = "FILE",
+    .min_pos = 1,
+    .max_pos = 1,
+    .summary = "trains as a plan file says",
+    .text =
+        "Trains the network of a plan file, as 'paradl plan --emit' or "
+        "'paradl project --emit' wrote it, on as many ranks as it has; the "
+        "same as 'paradl train --plan FILE', except that --data is 'synthetic' "
+        "unless it is given. The model, the strategy, the batch and the "
+        "precision are those of the file.",
+    .example = "paradl plan run lenet5.plan --virtual --steps 2",
+    .opts = train_opts + TRAIN_WHAT,
+    .nopts = NTRAIN_OPTS - TRAIN_WHAT,
+    .opts_size = sizeof(struct train_options),
+    .run = run_plan,
 };
 
 static int evaluate(const struct pdl_args *args)
