@@ -173,12 +173,46 @@ static void the_best_of_a_better_machine_is_never_slower(void **st)
         }
 }
 
+struct course {
+    int64_t done, total;
+    bool back; /* it went backwards, or past the end */
+};
+
+static bool follow(void *ctx, int64_t done, int64_t total)
+{
+    struct course *c = ctx;
+
+    c->back = c->back || done < c->done || (total > 0 && done > total);
+    c->done = done;
+    c->total = total;
+    return true;
+}
+
+/* Who waits is told of how many points. */
+static void progress_ends_at_its_total(void **st)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct course c = {0};
+    const struct pdl_search_options opt = {
+        .top = 3, .one_order = true, .progress = follow, .ctx = &c};
+    struct pdl_search_result r =
+        search(a, &(struct asked){llama, "megatron", -1, 4, 8}, &opt);
+
+    (void)st;
+    assert_false(c.back);
+    assert_true(c.total > 0);
+    assert_int_equal(c.total, r.points);
+    assert_int_equal(c.done, r.points);
+    pdl_arena_destroy(a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plans_are_what_the_framework_runs_and_exports),
         cmocka_unit_test(every_kind_of_plan_is_found_where_it_runs),
         cmocka_unit_test(the_best_of_a_better_machine_is_never_slower),
+        cmocka_unit_test(progress_ends_at_its_total),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

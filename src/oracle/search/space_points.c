@@ -62,7 +62,7 @@ struct points {
     int64_t n, top;
     double bar; /* of the goal: what is worse is not among the best */
     bool few;   /* a few points of every mesh */
-    int64_t done;
+    int64_t done, total;
     bool no_memory;
     struct oracle_idle idle, large; /* for the next mesh; its large forms */
     pthread_mutex_t lock;
@@ -257,7 +257,8 @@ static bool is_stopped(struct points *s)
     bool stopped;
 
     pthread_mutex_lock(&s->lock);
-    stopped = s->opt->progress && !s->opt->progress(s->opt->ctx, s->done, 0);
+    stopped =
+        s->opt->progress && !s->opt->progress(s->opt->ctx, s->done, s->total);
     pthread_mutex_unlock(&s->lock);
     return stopped;
 }
@@ -285,8 +286,9 @@ static bool price_choices(struct points *s, struct mesh *m,
     pthread_mutex_lock(&s->lock);
     s->done += n;
     share_bar(s, m);
-    go_on = !s->no_memory && !(s->opt->only_fits && m->feasible > 0) &&
-            (!s->opt->progress || s->opt->progress(s->opt->ctx, s->done, 0));
+    go_on =
+        !s->no_memory && !(s->opt->only_fits && m->feasible > 0) &&
+        (!s->opt->progress || s->opt->progress(s->opt->ctx, s->done, s->total));
     pthread_mutex_unlock(&s->lock);
     return go_on;
 }
@@ -467,6 +469,9 @@ static bool make_meshes(struct points *s)
     for (int64_t i = 0; i < n; i++)
         if (!add_mesh(s, &list[i]))
             return false;
+    if (s->n > 0) /* behind the last */
+        s->total = s->mesh[s->n - 1].first +
+                   oracle_axes_count(&s->axes, s->mesh[s->n - 1].point);
     return n >= 0;
 }
 
