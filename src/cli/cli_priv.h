@@ -91,9 +91,18 @@ void cli_say(int indent, const char *fmt, ...) PDL_PRINTF(2, 3);
 /* A command line to be copied, indented: goes on behind a backslash. */
 void cli_say_command(const char *line);
 bool cli_progress(void); /* is stderr a terminal? */
-/* Messages begin in red where the user, NO_COLOR, CLICOLOR_FORCE or the
- * terminal says so. */
+/* Whether there is colour, in results and in messages: as the user, NO_COLOR,
+ * CLICOLOR_FORCE or the terminal says. */
 void cli_color(const struct pdl_args *args);
+enum cli_tone { CLI_PLAIN, CLI_HEAD, CLI_GOOD, CLI_WARN, CLI_BAD };
+/* What to write before a word, and CLI_PLAIN after it; "" without colour. */
+const char *cli_tone(enum cli_tone t);
+const char *cli_error_tone(enum cli_tone t);
+/* A line that heads others; a line whose first word has a colour; a table whose
+ * rows begin with * (the best) or x (does not fit). */
+void cli_head(const char *text);
+void cli_mark(enum cli_tone t, const char *word, const char *text);
+void cli_marked_table(const struct pdl_table *t);
 /* Prints "paradl: message (hint)" on one line and returns the exit code. */
 int cli_fail(enum pdl_status st, const struct pdl_err *err);
 /* The same for wrong usage: always 2. */

@@ -3,7 +3,7 @@ set +e
 f="$paradl fit-in resnet50 --system abci-v100:pe.price_per_hour=2 --pes 8 --batch 256"
 $f | sed 's/:.*a step.*/: .../'; echo "rc ${PIPESTATUS[0]}"
 $f --train 1281167 --deadline 10min --budget 1 --json | grep -o '"[a-z_]*": {"fits": [a-z]*'
-$paradl fit-in vgg16 --system abci-v100 --pes 1 --batch 4096 | head -n 1; echo "rc ${PIPESTATUS[0]}"
+$paradl fit-in vgg16 --system abci-v100 --pes 1 --batch 4096 | sed -n 3p; echo "rc ${PIPESTATUS[0]}"
 $f --tokens 1G --deadline 1h; echo "rc $?"
 $paradl fit-in gpt2 --system dgx-a100 --pes 2 --batch 4 --tokens 1G --deadline 9d | grep -A2 'in time' | sed 's/:.*a step.*/: .../;s/in [0-9.]* [hd]/in .../'
 $f --deadline 1h; echo "rc $?"

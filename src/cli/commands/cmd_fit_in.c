@@ -36,10 +36,9 @@ static bool on_points(void *ctx, int64_t done, int64_t total)
 {
     struct cli_fit *k = ctx;
 
-    (void)done;
-    (void)total;
-    pdl_progress_step(&k->progress, k->searches);
-    return true;
+    k->progress.total = total;
+    pdl_progress_step(&k->progress, done);
+    return cli_go_on(cli_asked(), done, total);
 }
 
 static enum pdl_status set_search(pdl_job *j, struct cli_fit *k, bool only_fits,
@@ -68,6 +67,8 @@ static enum pdl_status search(struct cli_fit *k, const char *model, int64_t pes,
     enum pdl_status st;
 
     *t = (struct cli_fit_trial){.pes = pes, .batch = batch};
+    snprintf(k->what, sizeof k->what, "search %lld: pricing",
+             (long long)k->searches + 1);
     q.model = model;
     q.pes = pes;
     q.batch = batch;
@@ -86,7 +87,7 @@ static enum pdl_status search(struct cli_fit *k, const char *model, int64_t pes,
         t->x = r.list[0].x;
         pdl_project_bill(&t->x, &j.sys, &t->bill);
     }
-    pdl_progress_step(&k->progress, ++k->searches);
+    k->searches++;
     cli_job_close(&j);
     return st;
 }
@@ -383,14 +384,16 @@ static int fit_in(const struct pdl_args *args)
     o.q.batch = o.q.batch > 0 ? o.q.batch : o.q.pes;
     k.arena = pdl_arena_create(PDL_ARENA_DEFAULT);
     k.j = k.arena ? PDL_NEW(k.arena, struct cli_job, 1) : NULL;
-    st = k.j ? cli_job_open(&o.q, k.j, &err)
+    st = k.j ? cli_open_for(&o.q, NULL, false, k.j, &k.whose, &err)
              : pdl_fail(&err, PDL_ENOMEM, "out of memory");
     if (st == PDL_OK)
         st = settle_train(&o, k.j->model, &err);
     pdl_progress_start(&k.progress, cli_stderr(),
-                       !args->quiet && cli_progress(), "searches", 0);
+                       !args->quiet && cli_progress(), k.what, 0);
     if (st == PDL_OK)
         st = answer(&k, &x, &err);
+    if (st == PDL_OK && x.as_asked.fits) /* for its notes */
+        st = cli_job_price(&o.q, x.as_asked.strategy, k.j, &err);
     pdl_progress_end(&k.progress);
     if (st == PDL_OK && args->json)
         cli_fit_json(&k, &x);

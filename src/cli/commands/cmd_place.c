@@ -40,6 +40,7 @@ struct place {
     struct pdl_switches switches;
     int64_t *nodes;
     struct pdl_placement best;
+    struct cli_notes notes; /* of the ranks as numbered */
     struct pdl_err *err;
 };
 
@@ -129,6 +130,8 @@ static enum pdl_status search(struct place *x)
     if (st == PDL_OK)
         st = cli_job_price(&x->o->q, x->o->q.strategy, x->j, x->err);
     if (st == PDL_OK)
+        cli_job_notes(x->j, &x->notes);
+    if (st == PDL_OK)
         st = pdl_speeds(x->arena, &x->j->sys, x->j->oracle.precision, &po,
                         x->err);
     if (st == PDL_OK)
@@ -192,6 +195,7 @@ static void print(const struct place *x, bool json)
         for (int64_t k = 0; k * x->j->sys.node.pes < x->j->plan->mesh->pes; k++)
             pdl_json_str(&w, x->hosts.names[x->best.node[k]]);
         pdl_json_end(&w);
+        cli_notes_json(&w, &x->notes);
         pdl_json_end(&w);
     } else {
         pdl_printf(
@@ -208,6 +212,7 @@ static void print(const struct place *x, bool json)
         for (int64_t k = 0; k * x->j->sys.node.pes < x->j->plan->mesh->pes; k++)
             pdl_printf(cli_out(), " %s", x->hosts.names[x->best.node[k]]);
         pdl_puts(cli_out(), "\n");
+        cli_notes_text(&x->notes);
     }
     pdl_buf_free(&mesh);
 }

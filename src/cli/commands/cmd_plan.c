@@ -90,6 +90,7 @@ static bool go_on(void *ctx, int64_t done, int64_t total)
 {
     struct search *s = ctx;
 
+    s->progress.total = total;
     pdl_progress_step(&s->progress, done);
     return !interrupted && cli_go_on(s->asked, done, total) &&
            (s->o->seconds <= 0 ||
@@ -368,7 +369,7 @@ static void print_first(struct search *s)
         struct pdl_projection *x = &s->j->x;
 
         if (!s->o->per_layer) /* says it already */
-            cli_say(2, "best: %s", s->r.list[0].strategy);
+            cli_mark(CLI_GOOD, "best:", s->r.list[0].strategy);
         pdl_interval(s->j->plan, &s->j->sys, &s->j->oracle, x);
         if (x->low_s > 0)
             pdl_printf(
@@ -380,8 +381,7 @@ static void print_first(struct search *s)
         if (note[0])
             cli_say(2, "%s", note);
         cli_job_notes(s->j, &notes);
-        for (int i = 0; i < notes.n; i++)
-            cli_say(2, "note: %s", notes.text[i]);
+        cli_notes_text(&notes);
         if (!s->o->per_layer)
             print_next(s);
     }
@@ -569,31 +569,11 @@ static bool known_axes(const char *list, struct pdl_err *err)
     return true;
 }
 
-/* What memory projections are sure of; the own runtime plans its memory. */
-static const char DEFAULT_HEADROOM[] = "10%";
-
 /* The model says for which framework to plan, unless the user did. */
 static enum pdl_status open_for(struct search *s, struct options *o,
                                 struct pdl_err *err)
 {
-    enum pdl_status st = cli_job_open(&o->q, s->j, err);
-    bool ideal = o->q.parameters && strcmp(o->q.parameters, "ideal") == 0;
-    bool own;
-
-    if (st != PDL_OK)
-        return st;
-    s->whose =
-        cli_framework_for(s->j->model, o->q.framework, o->export, o->per_layer);
-    if (ideal && !o->q.framework)
-        s->whose = (struct cli_for){"none", "as asked"};
-    own =
-        strcmp(s->whose.name, "own") == 0 || cli_framework_none(s->whose.name);
-    if (!o->q.headroom && !own)
-        o->q.headroom = DEFAULT_HEADROOM;
-    o->q.framework = s->whose.name;
-    cli_job_close(s->j);
-    *s->j = (struct cli_job){.job = NULL};
-    return cli_job_open(&o->q, s->j, err);
+    return cli_open_for(&o->q, o->export, o->per_layer, s->j, &s->whose, err);
 }
 
 /* 1, 2, 3, 4, 6, 8, 12, ...: those up to N are among those up to more. */
@@ -604,12 +584,14 @@ static int64_t next_count(int64_t n)
     return n < 2 ? n + 1 : power ? n / 2 * 3 : n / 3 * 4;
 }
 
-/* The best that n PEs can do, by what is counted; infinite: nothing fits. */
+/* The best that n PEs can do, by what is counted (of times the shortest, which
+ * need not be the first of those that tie); infinite: nothing fits. */
 static enum pdl_status best_of(struct search *s, const struct options *o,
                                int64_t n, double *best, struct pdl_err *err)
 {
     struct options one = *o;
-    struct search t = {.arena = s->arena, .o = &one, .args = s->args};
+    struct search t = {
+        .arena = s->arena, .o = &one, .args = s->args, .asked = s->asked};
     struct cli_job j = {.job = NULL};
     enum pdl_status st;
 
@@ -618,9 +600,9 @@ static enum pdl_status best_of(struct search *s, const struct options *o,
     *best = INFINITY;
     st = open_for(&t, &one, err);
     if (st == PDL_OK)
-        st = run(&t, false, err);
+        st = run(&t, !s->args->quiet && cli_progress(), err);
     if (st == PDL_OK && t.r.n > 0 && t.r.list[0].x.feasible)
-        *best = t.r.list[0].goal;
+        *best = t.least_s > 0 ? t.least_s : t.r.list[0].goal;
     cli_job_close(&j);
     return st;
 }

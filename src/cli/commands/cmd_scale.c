@@ -60,6 +60,7 @@ struct scale {
     struct pdl_json *json; /* NULL: text */
     struct point point[MAX_POINTS];
     int n, fit;
+    struct cli_notes notes; /* of the last that was priced */
 };
 
 /* ---- the template ------------------------------------------------------ */
@@ -168,6 +169,7 @@ static enum pdl_status price(struct scale *s, struct point *p,
     if (st == PDL_OK) {
         p->x = s->j->x;
         s->fit += p->x.feasible;
+        cli_job_notes(s->j, &s->notes);
     } else {
         p->excluded = pdl_arena_strdup(s->arena, why.msg);
     }
@@ -239,6 +241,7 @@ static enum pdl_status replan_one(struct scale *s, struct point *p,
     if (st == PDL_OK) {
         p->x = j.x;
         s->fit++;
+        cli_job_notes(&j, &s->notes);
     } else {
         p->excluded = pdl_arena_strdup(s->arena, why.msg);
         p->strategy = "";
@@ -387,6 +390,7 @@ static void print_text(const struct scale *s)
         if (s->point[i].excluded)
             cli_say(2, "note: %lld PEs: %s", (long long)s->point[i].pes,
                     s->point[i].excluded);
+    cli_notes_text(&s->notes);
 }
 
 /* Everything as JSON into the buffer; nothing is printed when a point fails. */

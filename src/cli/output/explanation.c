@@ -58,7 +58,7 @@ static void gains_text(const struct cli_job *j, const struct pdl_explanation *e)
         if (less < 0.0005 && !fits)
             continue;
         if (!any)
-            pdl_puts(out, "Step with 10 % more of\n");
+            cli_head("Step with 10 % more of");
         any = true;
         pdl_printf(out, "  %-22s %12s  %5.1f %% less%s\n", g->resource,
                    pdl_unit_format(g->step_s, PDL_UNIT_SECONDS, t, sizeof t),
@@ -74,7 +74,7 @@ void cli_explain_text(const struct cli_job *j)
     if (a)
         (void)explain(a, j, &e);
     if (e.nlimits > 0)
-        pdl_puts(cli_out(), "What limits it\n");
+        cli_head("What limits it");
     for (int i = 0; i < e.nlimits; i++) {
         int at = 4 + (int)strlen(e.limits[i].id);
 

@@ -47,14 +47,44 @@ static void one_json(struct pdl_json *w, const struct cli_fit *k,
     pdl_json_end(w);
 }
 
+/* Of the first whose memory is nearly full; the others are alike. */
+static void note_tight(const struct cli_fit_answers *x, struct cli_notes *out)
+{
+    const struct cli_fit_trial *all[] = {&x->as_asked, &x->batch,  &x->pes,
+                                         &x->sequence, &x->layers, &x->deadline,
+                                         &x->budget};
+    char note[256];
+
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        if (all[i]->fits && cli_memory_note(&all[i]->x, note, sizeof note)) {
+            cli_note(out, note);
+            return;
+        }
+}
+
+/* As asked, and of the model and system alone where that does not fit. */
+static void notes_of(const struct cli_fit *k, const struct cli_fit_answers *x,
+                     struct cli_notes *out)
+{
+    if (x->as_asked.fits)
+        cli_job_notes(k->j, out);
+    else
+        cli_given_notes(k->j, out);
+    if (k->j->oracle.headroom < PDL_MEMORY_ERROR && !pdl_memory_tight(&k->j->x))
+        note_tight(x, out);
+}
+
 void cli_fit_json(const struct cli_fit *k, const struct cli_fit_answers *x)
 {
+    struct cli_notes notes;
     struct pdl_json w;
 
     pdl_json_init(&w, cli_out());
     pdl_json_schema(&w, "fit-in");
     pdl_json_kstr(&w, "model", k->model);
     pdl_json_kstr(&w, "system", k->o->q.system);
+    pdl_json_kstr(&w, "framework", k->whose.name);
+    pdl_json_kstr(&w, "framework_why", k->whose.why);
     pdl_json_kint(&w, "searches", k->searches);
     one_json(&w, k, "as_asked", &x->as_asked);
     one_json(&w, k, "largest_batch", &x->batch);
@@ -67,6 +97,8 @@ void cli_fit_json(const struct cli_fit *k, const struct cli_fit_answers *x)
         one_json(&w, k, "deadline", &x->deadline);
     if (k->o->budget > 0)
         one_json(&w, k, "budget", &x->budget);
+    notes_of(k, x, &notes);
+    cli_notes_json(&w, &notes);
     pdl_json_end(&w);
 }
 
@@ -112,23 +144,15 @@ static void one_text(const struct cli_fit *k, const char *what,
         pdl_puts(out, "\n");
 }
 
-/* Of the first whose memory is nearly full; the others are alike. */
-static void say_tight(const struct cli_fit_answers *x)
-{
-    const struct cli_fit_trial *all[] = {&x->as_asked, &x->batch,  &x->pes,
-                                         &x->sequence, &x->layers, &x->deadline,
-                                         &x->budget};
-    char note[256];
-
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        if (all[i]->fits && cli_memory_note(&all[i]->x, note, sizeof note)) {
-            cli_say(2, "note: %s", note);
-            return;
-        }
-}
-
 void cli_fit_text(const struct cli_fit *k, const struct cli_fit_answers *x)
 {
+    struct cli_notes notes;
+
+    cli_say(2, "%s on %s, %s%s (%s)", k->j->model->name, k->j->sys.name,
+            cli_framework_none(k->whose.name) ? "" : "for ",
+            cli_framework_none(k->whose.name) ? "ideal: no framework runs this"
+                                              : k->whose.name,
+            k->whose.why);
     one_text(k, "as asked", &x->as_asked);
     one_text(k, "largest batch", &x->batch);
     one_text(k, "fewest PEs", &x->pes);
@@ -145,5 +169,6 @@ void cli_fit_text(const struct cli_fit *k, const struct cli_fit_answers *x)
                x->batch.most || x->sequence.most || x->layers.most
                    ? "; or more: no larger one was"
                    : "");
-    say_tight(x);
+    notes_of(k, x, &notes);
+    cli_notes_text(&notes);
 }

@@ -3,6 +3,7 @@
 #define CLI_FIT_IN_H
 
 #include "cli/output/projection.h"
+#include "cli/questions/framework.h"
 
 struct options {
     struct cli_question q;
@@ -28,7 +29,9 @@ struct cli_fit {
     const char *dim; /* of the next search; NULL: as asked */
     struct cli_job *j;
     int64_t searches;
+    struct cli_for whose;
     struct pdl_progress progress;
+    char what[40]; /* of the progress */
 };
 
 struct cli_fit_answers {

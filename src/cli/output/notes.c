@@ -71,7 +71,7 @@ bool cli_order_note(const struct pdl_plan *p, char *buf, size_t size)
     return true;
 }
 
-static void put(struct cli_notes *out, const char *text)
+void cli_note(struct cli_notes *out, const char *text)
 {
     if (out->n < CLI_NOTES && text[0])
         snprintf(out->text[out->n++], sizeof out->text[0], "%.255s", text);
@@ -92,7 +92,7 @@ static void note_mfu(const struct cli_job *j, struct cli_notes *out)
              "in %s: %.0f %% is more than to be expected",
              100 * best, j->sys.pe.arch ? j->sys.pe.arch : j->sys.pe.name,
              pdl_precision_name(j->oracle.precision), 100 * j->x.mfu);
-    put(out, text);
+    cli_note(out, text);
 }
 
 void cli_evidence(const struct cli_job *j, struct pdl_evidence *out, char *buf,
@@ -135,12 +135,33 @@ static void note_model(const struct pdl_model *m, struct cli_notes *out)
                  "here%s",
                  m->unknown_ops[i], (long long)m->unknown_counts[i],
                  i == 2 && m->nunknown > 3 ? "; nor are others" : "");
-        put(out, note);
+        cli_note(out, note);
     }
     if (m->inexact) {
         snprintf(note, sizeof note, "not as in its file: %.200s", m->inexact);
-        put(out, note);
+        cli_note(out, note);
     }
+}
+
+static void note_ideal(const struct cli_job *j, struct cli_notes *out)
+{
+    if (!j->oracle.framework && j->oracle.parameters != PDL_IDEAL)
+        cli_note(out, "ideal: no framework runs this as it is; --framework "
+                      "adds what one does");
+}
+
+static void note_system(const struct cli_job *j, struct cli_notes *out)
+{
+    for (int64_t i = 0; i < j->sys.nnotes; i++)
+        cli_note(out, j->sys.notes[i]);
+}
+
+void cli_given_notes(const struct cli_job *j, struct cli_notes *out)
+{
+    out->n = 0;
+    note_ideal(j, out);
+    note_model(j->model, out);
+    note_system(j, out);
 }
 
 void cli_job_notes(const struct cli_job *j, struct cli_notes *out)
@@ -149,18 +170,30 @@ void cli_job_notes(const struct cli_job *j, struct cli_notes *out)
     char note[256];
 
     out->n = 0;
-    if (!j->oracle.framework && j->oracle.parameters != PDL_IDEAL)
-        put(out, "ideal: no framework runs this as it is; --framework adds "
-                 "what one does");
+    note_ideal(j, out);
     if (j->oracle.headroom < PDL_MEMORY_ERROR &&
         cli_memory_note(&j->x, note, sizeof note))
-        put(out, note);
+        cli_note(out, note);
     if (cli_order_note(j->plan, note, sizeof note))
-        put(out, note);
+        cli_note(out, note);
     if (pdl_framework_can(j->oracle.framework, &j->asked, &cannot) != PDL_OK)
-        put(out, cannot.msg);
+        cli_note(out, cannot.msg);
     note_model(j->model, out);
     note_mfu(j, out);
-    for (int64_t i = 0; i < j->sys.nnotes; i++)
-        put(out, j->sys.notes[i]);
+    note_system(j, out);
+}
+
+void cli_notes_text(const struct cli_notes *n)
+{
+    for (int i = 0; i < n->n; i++)
+        cli_mark(CLI_WARN, "note:", n->text[i]);
+}
+
+void cli_notes_json(struct pdl_json *w, const struct cli_notes *n)
+{
+    pdl_json_key(w, "notes");
+    pdl_json_array(w);
+    for (int i = 0; i < n->n; i++)
+        pdl_json_str(w, n->text[i]);
+    pdl_json_end(w);
 }

@@ -108,28 +108,6 @@ bool cli_progress(void)
     return !cli_asked() && isatty(STDERR_FILENO);
 }
 
-static bool colored; /* what begins a message on standard error */
-
-static bool wants_color(const struct pdl_args *args)
-{
-    const char *no = getenv("NO_COLOR"), *force = getenv("CLICOLOR_FORCE");
-    const char *term = getenv("TERM");
-
-    if (args->color && strcmp(args->color, "auto") != 0)
-        return strcmp(args->color, "always") == 0;
-    if (no && *no)
-        return false;
-    if (force && *force && strcmp(force, "0") != 0)
-        return true;
-    return isatty(STDERR_FILENO) && term && strcmp(term, "dumb") != 0;
-}
-
-void cli_color(const struct pdl_args *args)
-{
-    if (!cli_asked())
-        colored = wants_color(args);
-}
-
 static void print_error(const struct pdl_err *err)
 {
     if (cli_asked()) {
@@ -137,8 +115,8 @@ static void print_error(const struct pdl_err *err)
         return;
     }
     fflush(stdout);
-    fprintf(stderr, "%sparadl:%s %s", colored ? "\033[1;31m" : "",
-            colored ? "\033[0m" : "", err->msg);
+    fprintf(stderr, "%sparadl:%s %s", cli_error_tone(CLI_BAD),
+            cli_error_tone(CLI_PLAIN), err->msg);
     if (*err->hint)
         fprintf(stderr, " (hint: %s)", err->hint);
     fputc('\n', stderr);

@@ -82,5 +82,5 @@ void cli_plans_text(pdl_arena *a, const struct pdl_found *list, int show,
     t.whole = 2;
     for (int i = 0; i < show; i++)
         add_row(&t, &list[i], sys, goal, i == 0, ranked, runs);
-    pdl_table_print(&t, cli_text_width(), cli_out());
+    cli_marked_table(&t);
 }

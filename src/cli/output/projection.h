@@ -53,7 +53,12 @@ struct cli_notes {
     char text[CLI_NOTES][256];
     int n;
 };
+/* Of a plan that is priced; of the model and the system alone; one more. */
 void cli_job_notes(const struct cli_job *j, struct cli_notes *out);
+void cli_given_notes(const struct cli_job *j, struct cli_notes *out);
+void cli_note(struct cli_notes *out, const char *text);
+void cli_notes_text(const struct cli_notes *n);
+void cli_notes_json(struct pdl_json *w, const struct cli_notes *n);
 void cli_evidence(const struct cli_job *j, struct pdl_evidence *out, char *buf,
                   size_t size);
 /* Which groups share which adapters, and what it costs them. */

@@ -123,11 +123,7 @@ static void json_notes(struct pdl_json *w, const struct cli_job *j)
     struct cli_notes notes;
 
     cli_job_notes(j, &notes);
-    pdl_json_key(w, "notes");
-    pdl_json_array(w);
-    for (int i = 0; i < notes.n; i++)
-        pdl_json_str(w, notes.text[i]);
-    pdl_json_end(w);
+    cli_notes_json(w, &notes);
 }
 
 void cli_job_json(struct pdl_json *w, const struct cli_job *j)

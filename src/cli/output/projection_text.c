@@ -49,7 +49,7 @@ static void print_times(const struct cli_job *j)
         if (rows[i].s > 0)
             line(rows[i].name, rows[i].s, PDL_UNIT_SECONDS,
                  rows[i].s / x->step_s);
-    pdl_puts(cli_out(), "Network busy\n");
+    cli_head("Network busy");
     for (size_t i = 0; i < sizeof busy / sizeof busy[0]; i++)
         if (busy[i].s > 0)
             line(busy[i].name, busy[i].s, PDL_UNIT_SECONDS, -1);
@@ -118,12 +118,12 @@ void cli_job_text(const struct cli_job *j)
             j->oracle.parameters == PDL_IDEAL ? "ideal" : "empirical");
     if (j->asked.swap)
         print_swapped(j);
-    pdl_puts(out, "Time of a step\n");
+    cli_head("Time of a step");
     print_times(j);
     print_interval(j);
     print_evidence(j);
     cli_contention_text(j);
-    pdl_puts(out, "Memory of a PE\n");
+    cli_head("Memory of a PE");
     line("weights", (double)x->weights_bytes, PDL_UNIT_BYTES, -1);
     line("gradients", (double)x->gradients_bytes, PDL_UNIT_BYTES, -1);
     line("optimizer", (double)x->optimizer_bytes, PDL_UNIT_BYTES, -1);
@@ -135,15 +135,14 @@ void cli_job_text(const struct cli_job *j)
     if (x->host_bytes > 0)
         line("on the host", (double)x->host_bytes, PDL_UNIT_BYTES, -1);
     if (!x->feasible)
-        cli_say(2, "DOES NOT FIT: %s", x->reason);
+        cli_mark(CLI_BAD, "DOES NOT FIT:", x->reason);
     pdl_printf(out, "%.1f samples/s, %.1f %% of the peak FLOP/s\n",
                x->samples_per_s, 100 * x->mfu);
     print_bill(j);
     cli_outofcore_text(j);
     cli_explain_text(j);
     cli_job_notes(j, &notes);
-    for (int i = 0; i < notes.n; i++)
-        cli_say(2, "note: %s", notes.text[i]);
+    cli_notes_text(&notes);
     for (int i = 0; i < j->plan->nfallbacks && i < 8; i++)
-        cli_say(2, "note: %s", j->plan->fallbacks[i]);
+        cli_mark(CLI_WARN, "note:", j->plan->fallbacks[i]);
 }

@@ -6,25 +6,6 @@
 
 #include "cli/questions/framework.h"
 
-#include <string.h>
-
-static enum pdl_status open_for(struct cli_question *q, struct cli_job *j,
-                                struct pdl_err *err)
-{
-    enum pdl_status st = cli_job_open(q, j, err);
-    const char *name;
-
-    if (st != PDL_OK || q->framework)
-        return st;
-    name = cli_framework_for(j->model, NULL, NULL, false).name;
-    q->framework = name;
-    if (!q->headroom && strcmp(name, "own") != 0)
-        q->headroom = "10%"; /* as plan leaves it */
-    cli_job_close(j);
-    *j = (struct cli_job){.job = NULL};
-    return cli_job_open(q, j, err);
-}
-
 enum pdl_status cli_best(pdl_arena *a, const struct cli_question *q,
                          struct cli_job *j, const char **strategy,
                          struct pdl_err *err)
@@ -34,7 +15,8 @@ enum pdl_status cli_best(pdl_arena *a, const struct cli_question *q,
     } brief[] = {{"top", "1"}, {"one-order", "yes"}, {"uncounted", "yes"}};
     struct cli_question ask = *q;
     struct pdl_search_result r = {.n = 0};
-    enum pdl_status st = open_for(&ask, j, err);
+    struct cli_for whose;
+    enum pdl_status st = cli_open_for(&ask, NULL, false, j, &whose, err);
 
     for (int i = 0; i < 3 && st == PDL_OK; i++)
         st = pdl_job_set(j->job, brief[i].name, brief[i].value, err);

@@ -51,3 +51,27 @@ bool cli_framework_none(const char *name)
 {
     return name && strcmp(name, "none") == 0;
 }
+
+/* What memory projections are sure of; the own runtime plans its memory. */
+static const char DEFAULT_HEADROOM[] = "10%";
+
+enum pdl_status cli_open_for(struct cli_question *q, const char *export,
+                             bool per_layer, struct cli_job *j,
+                             struct cli_for *whose, struct pdl_err *err)
+{
+    enum pdl_status st = cli_job_open(q, j, err);
+    bool ideal = q->parameters && strcmp(q->parameters, "ideal") == 0;
+
+    if (st != PDL_OK)
+        return st;
+    *whose = cli_framework_for(j->model, q->framework, export, per_layer);
+    if (ideal && !q->framework)
+        *whose = (struct cli_for){"none", "as asked"};
+    if (!q->headroom && strcmp(whose->name, "own") != 0 &&
+        !cli_framework_none(whose->name))
+        q->headroom = DEFAULT_HEADROOM;
+    q->framework = whose->name;
+    cli_job_close(j);
+    *j = (struct cli_job){.job = NULL};
+    return cli_job_open(q, j, err);
+}

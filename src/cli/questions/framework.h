@@ -10,6 +10,11 @@ struct cli_for {
 /* asked: --framework, export: --export; NULL where they are not given. */
 struct cli_for cli_framework_for(const struct pdl_model *m, const char *asked,
                                  const char *export, bool per_layer);
+/* Opens a job for the framework that the question, its export or the kind of
+ * model asks for; `q` then names it, and what is left free for it. */
+enum pdl_status cli_open_for(struct cli_question *q, const char *export,
+                             bool per_layer, struct cli_job *j,
+                             struct cli_for *whose, struct pdl_err *err);
 /* --framework none: what no framework runs. */
 bool cli_framework_none(const char *name);
 

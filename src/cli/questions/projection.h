@@ -48,7 +48,7 @@ struct cli_question {
      "factor on network time by other jobs, as a range (default: none)"}, \
     {"framework", 0, PDL_OPT_TEXT, offsetof(struct options, q.framework), "NAME", NULL, \
      "whose habits to add: pytorch, megatron, chainermnx, ... (default: none; of " \
-     "plan by kind of model)"}, \
+     "plan and fit-in by kind of model)"}, \
     {"attention", 0, PDL_OPT_TEXT, offsetof(struct options, q.attention), "KIND", "flash|unfused", \
      "keep no scores (default), or products, softmax and scores apart"}, \
     {"dropout", 0, PDL_OPT_TEXT, offsetof(struct options, q.dropout), "X", NULL, \
@@ -56,7 +56,7 @@ struct cli_question {
     {"gradient-dtype", 0, PDL_OPT_TEXT, offsetof(struct options, q.gradient_dtype), "NAME", \
      "fp32|bf16|fp16", "what gradients add up in (default: as the weights)"}, \
     {"headroom", 0, PDL_OPT_TEXT, offsetof(struct options, q.headroom), "PERCENT", NULL, \
-     "memory of a PE that a plan must leave free (default: 0; of plan for a " \
+     "memory of a PE that a plan must leave free (default: 0; of plan and fit-in for a " \
      "framework other than own 10%)"}, \
     {"memory", 0, PDL_OPT_TEXT, offsetof(struct options, q.memory), "SIZE", NULL, \
      "memory of a PE, e.g. 12GiB (default: the system's)"}, \

@@ -205,7 +205,7 @@ void cli_remedies_text(const struct cli_remedy *r, int n)
     char t[32];
 
     if (n > 0)
-        pdl_puts(cli_out(), "It fits with\n");
+        cli_head("It fits with");
     for (int i = 0; i < n; i++)
         cli_say(19, "  %-16s %s, batch %lld: %s a step", r[i].what,
                 r[i].strategy, (long long)r[i].batch,
