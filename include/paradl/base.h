@@ -500,6 +500,15 @@ void pdl_man_print(const char *program, const struct pdl_cmd *cmd,
 bool pdl_completion_print(const char *program,
                           const struct pdl_cmd *const *cmds, int ncmds,
                           const char *shell, struct pdl_sink *out);
+/* The same, which also offers names where a table's argument begins with what
+ * they are of: of "MODEL" "resnet50 vgg16". Up to the first without `of`. */
+struct pdl_completion_names {
+    const char *of, *names; /* by blanks */
+};
+bool pdl_completion_print_names(const char *program,
+                                const struct pdl_cmd *const *cmds, int ncmds,
+                                const struct pdl_completion_names *names,
+                                const char *shell, struct pdl_sink *out);
 
 PDL_END
 #endif

@@ -3,7 +3,8 @@
  * What the command tables look like to shells: completions for bash, zsh and
  * fish. Each offers, in this order of depth: first words, second words of a
  * group ("model" -> show, list), and then options, values that are a choice,
- * and files. A name may be both a command and a group ("plan"). */
+ * names of what an argument is, and files. A name may be both a command and a
+ * group ("plan"). */
 #include "base_priv.h"
 
 #include <string.h>
@@ -13,7 +14,20 @@ struct program {
     const struct pdl_cmd *const *cmds;
     int n;
     struct pdl_sink *out;
+    const struct pdl_completion_names *names; /* NULL: none are known */
 };
+
+/* The names that an argument like "MODEL|FILE" or "[SYSTEM]" may be, or NULL. */
+static const char *names_of(const struct program *p, const char *arg)
+{
+    const char *word = arg + strspn(arg, "[");
+    size_t n = strspn(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
+
+    for (int i = 0; p->names && p->names[i].of; i++)
+        if (strlen(p->names[i].of) == n && memcmp(p->names[i].of, word, n) == 0)
+            return p->names[i].of;
+    return NULL;
+}
 
 static size_t first_len(const struct pdl_cmd *cmd)
 {
@@ -121,9 +135,17 @@ static void quoted(struct pdl_sink *out, const char *s, const char *special)
 
 static void bash_command(const struct program *p, const struct pdl_cmd *cmd)
 {
-    pdl_printf(p->out, "    '%s')\n        args='", cmd->name);
-    arg_words(p, cmd);
-    pdl_puts(p->out, "'\n        options='");
+    const char *of = names_of(p, cmd->args);
+
+    pdl_printf(p->out, "    '%s')\n        args=", cmd->name);
+    if (of) {
+        pdl_printf(p->out, "$_%s_%s", p->name, of);
+    } else {
+        pdl_puts(p->out, "'");
+        arg_words(p, cmd);
+        pdl_puts(p->out, "'");
+    }
+    pdl_puts(p->out, "\n        options='");
     for (int k = 0; k < base_nopts(cmd); k++)
         pdl_printf(p->out, "%s--%s", k ? " " : "", base_opt_at(cmd, k)->name);
     pdl_puts(p->out, "'\n        case \"$prev\" in\n");
@@ -136,10 +158,16 @@ static void bash_command(const struct program *p, const struct pdl_cmd *cmd)
             pdl_printf(p->out, "        -%c | --%s)", o->letter, o->name);
         else
             pdl_printf(p->out, "        --%s)", o->name);
-        pdl_puts(p->out, " value=1 words='");
-        if (o->choices)
+        of = names_of(p, o->arg);
+        pdl_puts(p->out, " value=1 words=");
+        if (o->choices) {
+            pdl_puts(p->out, "'");
             put_choices(p->out, o->choices, strlen(o->choices));
-        pdl_puts(p->out, "' ;;\n");
+            pdl_puts(p->out, "'");
+        } else if (of) {
+            pdl_printf(p->out, "$_%s_%s", p->name, of);
+        }
+        pdl_puts(p->out, " ;;\n");
     }
     pdl_puts(p->out, "        esac ;;\n");
 }
@@ -147,9 +175,12 @@ static void bash_command(const struct program *p, const struct pdl_cmd *cmd)
 static void bash(const struct program *p)
 {
     pdl_printf(p->out,
-               "# bash completion for %s, made by '%s completion bash'\n"
-               "_%s() {\n",
-               p->name, p->name, p->name);
+               "# bash completion for %s, made by '%s completion bash'\n",
+               p->name, p->name);
+    for (int i = 0; p->names && p->names[i].of; i++)
+        pdl_printf(p->out, "_%s_%s='%s'\n", p->name, p->names[i].of,
+                   p->names[i].names);
+    pdl_printf(p->out, "_%s() {\n", p->name);
     pdl_puts(
         p->out,
         "    local cur=${COMP_WORDS[COMP_CWORD]}\n"
@@ -199,8 +230,21 @@ static void bash(const struct program *p)
 
 /* ---- zsh ---------------------------------------------------------------- */
 
-static void zsh_option(struct pdl_sink *out, const struct pdl_opt *o)
+/* What completes an argument: names and files, or files. */
+static void zsh_action(const struct program *p, const char *arg)
 {
+    const char *of = names_of(p, arg);
+
+    if (of)
+        pdl_printf(p->out, "_%s_%s", p->name, of);
+    else
+        pdl_puts(p->out, "_files");
+}
+
+static void zsh_option(const struct program *p, const struct pdl_opt *o)
+{
+    struct pdl_sink *out = p->out;
+
     pdl_printf(out, "    '--%s%s[", o->name, o->arg ? "=" : "");
     quoted(out, o->help, "[]:\\");
     pdl_puts(out, "]");
@@ -211,15 +255,18 @@ static void zsh_option(struct pdl_sink *out, const struct pdl_opt *o)
             put_choices(out, o->choices, strlen(o->choices));
             pdl_puts(out, ")");
         } else {
-            pdl_puts(out, "_files");
+            zsh_action(p, o->arg);
         }
     }
     pdl_puts(out, "' \\\n");
     if (o->letter) {
         pdl_printf(out, "    '-%c[", o->letter);
         quoted(out, o->help, "[]:\\");
-        pdl_printf(out, "]%s%s%s' \\\n", o->arg ? ":" : "",
-                   o->arg ? o->arg : "", o->arg ? ":_files" : "");
+        pdl_printf(out, "]%s%s%s", o->arg ? ":" : "", o->arg ? o->arg : "",
+                   o->arg ? ":" : "");
+        if (o->arg)
+            zsh_action(p, o->arg);
+        pdl_puts(out, "' \\\n");
     }
 }
 
@@ -247,11 +294,13 @@ static void zsh_describe(const struct program *p, int group)
 
 static void zsh(const struct program *p)
 {
-    pdl_printf(p->out,
-               "#compdef %s\n# made by '%s completion zsh'\n"
-               "local -a commands\nlocal cmd=${words[2]}\n"
-               "if (( CURRENT == 2 )); then\n",
-               p->name, p->name);
+    pdl_printf(p->out, "#compdef %s\n# made by '%s completion zsh'\n", p->name,
+               p->name);
+    for (int i = 0; p->names && p->names[i].of; i++)
+        pdl_printf(p->out, "_%s_%s() { compadd -- %s; _files }\n", p->name,
+                   p->names[i].of, p->names[i].names);
+    pdl_puts(p->out, "local -a commands\nlocal cmd=${words[2]}\n"
+                     "if (( CURRENT == 2 )); then\n");
     zsh_describe(p, -1);
     pdl_puts(p->out,
              "  return\nelif (( CURRENT == 3 )); then\n  case $cmd in\n");
@@ -271,13 +320,15 @@ static void zsh(const struct program *p)
     for (int i = 0; i < p->n; i++) {
         pdl_printf(p->out, "'%s')\n  _arguments \\\n", p->cmds[i]->name);
         for (int k = 0; k < base_nopts(p->cmds[i]); k++)
-            zsh_option(p->out, base_opt_at(p->cmds[i], k));
+            zsh_option(p, base_opt_at(p->cmds[i], k));
         if (has_arg_words(p->cmds[i])) {
             pdl_puts(p->out, "    '*:argument:(");
             arg_words(p, p->cmds[i]);
             pdl_puts(p->out, ")' ;;\n");
         } else {
-            pdl_puts(p->out, "    '*:file:_files' ;;\n");
+            pdl_puts(p->out, "    '*:argument:");
+            zsh_action(p, p->cmds[i]->args);
+            pdl_puts(p->out, "' ;;\n");
         }
     }
     pdl_puts(p->out, "esac\n");
@@ -298,6 +349,9 @@ static void fish_option(const struct program *p, const struct pdl_cmd *cmd,
         pdl_puts(p->out, "'");
     } else if (o->arg) {
         pdl_puts(p->out, " -r");
+        if (names_of(p, o->arg))
+            pdl_printf(p->out, " -a \"$__%s_%s\"", p->name,
+                       names_of(p, o->arg));
     }
     pdl_puts(p->out, " -d '");
     quoted(p->out, o->help, "\\");
@@ -332,6 +386,10 @@ static void fish_words(const struct program *p, int i)
                    p->name, cmd->name);
         arg_words(p, cmd);
         pdl_puts(p->out, "'\n");
+    } else if (names_of(p, cmd->args)) {
+        pdl_printf(p->out, "complete -c %s -n '__%s_at %s' -a \"$__%s_%s\"\n",
+                   p->name, p->name, cmd->name, p->name,
+                   names_of(p, cmd->args));
     }
 }
 
@@ -347,6 +405,9 @@ static void fish(const struct program *p)
                "    end\n"
                "end\n",
                p->name, p->name);
+    for (int i = 0; p->names && p->names[i].of; i++)
+        pdl_printf(p->out, "set -g __%s_%s %s\n", p->name, p->names[i].of,
+                   p->names[i].names);
     for (int i = 0; i < p->n; i++) {
         fish_words(p, i);
         for (int k = 0; k < base_nopts(p->cmds[i]); k++)
@@ -358,11 +419,19 @@ bool pdl_completion_print(const char *program,
                           const struct pdl_cmd *const *cmds, int ncmds,
                           const char *shell, struct pdl_sink *out)
 {
+    return pdl_completion_print_names(program, cmds, ncmds, NULL, shell, out);
+}
+
+bool pdl_completion_print_names(const char *program,
+                                const struct pdl_cmd *const *cmds, int ncmds,
+                                const struct pdl_completion_names *names,
+                                const char *shell, struct pdl_sink *out)
+{
     static const struct {
         const char *name;
         void (*print)(const struct program *p);
     } shells[] = {{"bash", bash}, {"zsh", zsh}, {"fish", fish}};
-    struct program p = {program, cmds, ncmds, out};
+    struct program p = {program, cmds, ncmds, out, names};
 
     for (size_t i = 0; i < sizeof shells / sizeof shells[0]; i++)
         if (strcmp(shells[i].name, shell) == 0) {

@@ -18,7 +18,7 @@ static const struct pdl_opt bench_opts[] = {
      "number of ranks, on this machine or in this Slurm job (2)"},
     {"size", 's', PDL_OPT_TEXT, AT(size), "BYTES[..BYTES]", NULL,
      "bytes of each rank's buffer, each twice the one before (4KiB..64MiB)"},
-    {"algorithm", 'a', PDL_OPT_TEXT, AT(algorithm), "A", NULL,
+    {"algorithm", 'a', PDL_OPT_TEXT, AT(algorithm), "ALGORITHM", NULL,
      "the algorithm with its parameters, FILE.coll (of allreduce), or auto (auto)"},
     {"transport", 't', PDL_OPT_TEXT, AT(transport), "T",
      "auto|p2p|window|cma|staged|memory",

@@ -18,3 +18,14 @@ tab completion ''
 tab completion z
 tab help inf
 tab nonsense -
+# names of what is built in, where a table says MODEL, SYSTEM, ...
+tab plan resnet1
+tab plan gpt2 --system dgx-h
+tab plan gpt2 --system = dgx-h
+tab project gpt2 --framework mega
+tab simulate allreduce --algorithm ring-r
+tab simulate allreduce -t fat
+tab topology show drag
+tab framework show nano
+tab system show abci
+tab plan gpt2 --pes ''

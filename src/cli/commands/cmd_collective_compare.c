@@ -13,12 +13,12 @@
 // clang-format off
 #define AT(field) offsetof(struct cli_compare_options, field)
 static const struct pdl_opt opts[] = {
-    {"topology", 't', PDL_OPT_TEXT, AT(topology), "T[;T...]", NULL,
+    {"topology", 't', PDL_OPT_TEXT, AT(topology), "TOPOLOGY[;...]", NULL,
      "the networks, with ';' between them; {p} and {p/8} in them are the "
      "number of ranks and an eighth of it"},
     {"size", 's', PDL_OPT_TEXT, AT(size), "BYTES[,BYTES...]|A..B", NULL,
      "bytes of each rank's buffer; A..B doubles"},
-    {"algorithms", 'a', PDL_OPT_TEXT, AT(algorithms), "A[;A...]", NULL,
+    {"algorithms", 'a', PDL_OPT_TEXT, AT(algorithms), "ALGORITHM[;...]", NULL,
      "only these, with their parameters"},
     {"ranks", 'n', PDL_OPT_TEXT, AT(ranks), "P[,P...]|A..B", NULL,
      "numbers of ranks (one a host); A..B doubles"},

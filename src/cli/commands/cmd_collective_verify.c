@@ -16,8 +16,8 @@ struct options {
 static const struct pdl_opt opts[] = {
     {"all", 0, PDL_OPT_FLAG, offsetof(struct options, all), NULL, NULL,
      "every algorithm"},
-    {"algorithm", 0, PDL_OPT_TEXT, offsetof(struct options, algorithm), "A",
-     NULL, "this one, with its parameters, or FILE.coll"},
+    {"algorithm", 0, PDL_OPT_TEXT, offsetof(struct options, algorithm),
+     "ALGORITHM", NULL, "this one, with its parameters, or FILE.coll"},
     {"collective", 0, PDL_OPT_TEXT, offsetof(struct options, collective),
      "NAME", NULL, "only algorithms of this collective"},
     {"ranks", 'n', PDL_OPT_TEXT, offsetof(struct options, ranks), "P|A..B",

@@ -309,7 +309,7 @@ static const struct pdl_opt cost_opts[] = {
     {"precision", 0, PDL_OPT_TEXT, AT(q.precision), "NAME",
      "fp32|tf32|bf16|fp16|fp8|mxfp8|fp4|nvfp4",
      "of the arithmetic (default: what the file names)"},
-    {"framework", 0, PDL_OPT_TEXT, AT(q.framework), "NAME", NULL,
+    {"framework", 0, PDL_OPT_TEXT, AT(q.framework), "FRAMEWORK", NULL,
      "whose habits to add: pytorch, megatron, chainermnx, ... (default: none)"},
     {"attention", 0, PDL_OPT_TEXT, AT(q.attention), "KIND", "flash|unfused",
      "keep no scores (default), or products, softmax and scores apart"},

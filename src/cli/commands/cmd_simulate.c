@@ -11,9 +11,9 @@
 // clang-format off
 #define AT(field) offsetof(struct cli_simulate_options, field)
 static const struct pdl_opt opts[] = {
-    {"algorithm", 'a', PDL_OPT_TEXT, AT(algorithm), "A", NULL,
+    {"algorithm", 'a', PDL_OPT_TEXT, AT(algorithm), "ALGORITHM", NULL,
      "the algorithm with its parameters, or FILE.coll (the first listed)"},
-    {"topology", 't', PDL_OPT_TEXT, AT(topology), "T", NULL,
+    {"topology", 't', PDL_OPT_TEXT, AT(topology), "TOPOLOGY", NULL,
      "the network"},
     {"size", 's', PDL_OPT_SIZE, AT(size), "BYTES", NULL,
      "bytes of each rank's buffer"},

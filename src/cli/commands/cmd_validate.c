@@ -51,7 +51,7 @@ static const struct pdl_opt opts[] = {
      "with MODEL: bind symbolic dimensions"},
     {"size", 's', PDL_OPT_TEXT, AT(c.size), "BYTES[..BYTES]", NULL,
      "with --collective: sizes, each twice the one before (1536..48MiB)"},
-    {"algorithm", 'a', PDL_OPT_TEXT, AT(c.algorithm), "A", NULL,
+    {"algorithm", 'a', PDL_OPT_TEXT, AT(c.algorithm), "ALGORITHM", NULL,
      "with --collective: this one instead of the best"},
     {"seconds", 0, PDL_OPT_TIME, AT(c.seconds), "TIME", NULL,
      "with --collective: for each size (0.3s)"},

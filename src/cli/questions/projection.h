@@ -46,7 +46,7 @@ struct cli_question {
      "of the arithmetic (default: fp32 for CNNs, bf16 for transformers)"}, \
     {"congestion", 0, PDL_OPT_TEXT, offsetof(struct options, q.congestion), "LOW..HIGH", NULL, \
      "factor on network time by other jobs, as a range (default: none)"}, \
-    {"framework", 0, PDL_OPT_TEXT, offsetof(struct options, q.framework), "NAME", NULL, \
+    {"framework", 0, PDL_OPT_TEXT, offsetof(struct options, q.framework), "FRAMEWORK", NULL, \
      "whose habits to add: pytorch, megatron, chainermnx, ... (default: none; of " \
      "plan and fit-in by kind of model)"}, \
     {"attention", 0, PDL_OPT_TEXT, offsetof(struct options, q.attention), "KIND", "flash|unfused", \
