@@ -26,6 +26,10 @@ gpt=gpt:layers=4,hidden=512,heads=8,ffn=2048,vocab=8192,seq=512
 p="$paradl project $gpt --system dgx-h200 --strategy serial --batch 8 --kineto"
 $p "$data/oracle/kineto_gpt.json.gz" | sed -n '/^of a step/,$p'
 $p "$data/oracle/kineto_gpt.json.gz" --json | grep -A4 '"kineto"'
+# a trace of something else is not compared silently
+for other in "resnet50 --batch 8 --strategy serial" "gpt2 --batch 8 --strategy serial" "$gpt --batch 32 --strategy data=1,accumulate=4"; do
+    $paradl project $other --system dgx-h200 --kineto "$data/oracle/kineto_gpt.json.gz" | grep -A1 'the trace has'
+done
 echo '{"traceEvents": [{"ts": {}}]}' >bad.json
 $p bad.json; echo "rc $?"
 $p nothing.json; echo "rc $?"

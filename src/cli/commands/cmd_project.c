@@ -299,7 +299,7 @@ static void print_json(const struct answer *x, bool details,
     if (o->epoch.shuffle)
         cli_epochs_json(&w, &x->epochs);
     if (o->kineto)
-        cli_kineto_json(&w, &x->trace, &j->x);
+        cli_kineto_json(&w, &x->trace, j);
     if (o->layers)
         json_layers(&w, j, x->prices);
     if (details)
@@ -343,7 +343,7 @@ static void print_text(const struct answer *x)
     if (o->epoch.shuffle)
         cli_epochs_text(&x->epochs);
     if (o->kineto)
-        cli_kineto_text(&x->trace, &j->x);
+        cli_kineto_text(&x->trace, j);
     for (int i = 0; o->layers && i < j->plan->nops; i++) {
         struct pdl_op_price p = x->prices[i];
 

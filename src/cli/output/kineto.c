@@ -30,11 +30,86 @@ static void say_idle(const struct pdl_kineto_row *r, double step_s)
     pdl_wrap(cli_out(), text, 0, 0);
 }
 
-void cli_kineto_text(const struct pdl_kineto *k, const struct pdl_projection *x)
+static int64_t calls_of(const struct pdl_kineto *k, const char *class)
+{
+    for (int i = 0; i < k->nclasses; i++)
+        if (strcmp(k->of[i].name, class) == 0)
+            return k->of[i].calls;
+    return 0;
+}
+
+static int64_t nodes_of(const struct pdl_model *m, enum pdl_op_id id)
+{
+    int64_t n = 0;
+
+    for (int s = 0; s < m->nsegments; s++) {
+        const struct pdl_segment *g = &m->segments[s];
+
+        for (int i = g->first_node; i < g->first_node + g->nnodes; i++)
+            n += pdl_op_id(m->nodes[i].op) == id ? g->repeat : 0;
+    }
+    return n;
+}
+
+/* Stages that the nodes of a model are dealt to. */
+static int64_t stages_of(const struct pdl_strategy *s)
+{
+    int64_t n = 1;
+
+    for (int c = 0; c < s->nclauses; c++)
+        for (int t = 0; t < s->clause[c].nterms; t++)
+            if (s->clause[c].term[t].axis == PDL_AXIS_PIPE)
+                n = s->clause[c].term[t].size[0];
+    return n;
+}
+
+/* A trace of something else: kernels that the network has no operator for, or
+ * another number of products. Every linear layer and convolution is one in
+ * forward and two in backward, once for each micro-batch; recomputation and
+ * attention of single products add to them, a fused kernel takes some away. */
+static bool is_other(const struct pdl_kineto *k, const struct cli_job *j,
+                     char *why, size_t size)
+{
+    static const double FAR = 2.5;
+    const struct pdl_model *m = j->model;
+    int64_t conv = nodes_of(m, PDL_ID_CONV);
+    double products = 3.0 * (double)(conv + nodes_of(m, PDL_ID_LINEAR)) *
+                      (double)j->plan->micro_batches /
+                      (double)stages_of(j->plan->strategy);
+    double seen =
+        (double)(calls_of(k, "matrix product") + calls_of(k, "convolution")) /
+        (double)k->steps;
+
+    why[0] = '\0';
+    if (conv == 0 && calls_of(k, "convolution") > 0)
+        snprintf(why, size, "the trace has convolutions, %s has none", m->name);
+    else if (nodes_of(m, PDL_ID_ATTENTION) == 0 && calls_of(k, "attention") > 0)
+        snprintf(why, size, "the trace has attention, %s has none", m->name);
+    else if (k->marked && nodes_of(m, PDL_ID_EXPERTS) == 0 &&
+             (seen > FAR * products || FAR * seen < products))
+        snprintf(why, size,
+                 "the trace has %.0f products and convolutions a step, %s as "
+                 "projected about %.0f",
+                 seen, m->name, products);
+    return why[0] != '\0';
+}
+
+static void say_other(const struct pdl_kineto *k, const struct cli_job *j)
+{
+    char why[160], note[256];
+
+    if (!is_other(k, j, why, sizeof why))
+        return;
+    snprintf(note, sizeof note,
+             "%s: is it a trace of this model, batch and strategy?", why);
+    cli_mark(CLI_WARN, "note:", note);
+}
+
+void cli_kineto_text(const struct pdl_kineto *k, const struct cli_job *j)
 {
     struct pdl_kineto_row row[PDL_KINETO_ROWS];
     struct pdl_sink *out = cli_out();
-    int n = pdl_kineto_join(k, x, row);
+    int n = pdl_kineto_join(k, &j->x, row);
     char a[32], b[32];
 
     pdl_printf(out, "\n%-24s %10s %10s %10s\n", "of a step", "PROJECTED",
@@ -63,19 +138,23 @@ void cli_kineto_text(const struct pdl_kineto *k, const struct pdl_projection *x)
                       "is taken as one\n");
     for (int i = 0; i < n; i++)
         say_idle(&row[i], k->step_s);
+    say_other(k, j);
 }
 
 void cli_kineto_json(struct pdl_json *w, const struct pdl_kineto *k,
-                     const struct pdl_projection *x)
+                     const struct cli_job *j)
 {
     struct pdl_kineto_row row[PDL_KINETO_ROWS];
-    int n = pdl_kineto_join(k, x, row);
+    int n = pdl_kineto_join(k, &j->x, row);
+    char why[160];
 
     pdl_json_key(w, "kineto");
     pdl_json_object(w);
     pdl_json_kint(w, "steps", k->steps);
     pdl_json_kint(w, "events", k->events);
     pdl_json_kint(w, "kernels", k->kernels);
+    if (is_other(k, j, why, sizeof why))
+        pdl_json_kstr(w, "of_another", why);
     pdl_json_key(w, "phases");
     pdl_json_array(w);
     for (int i = 0; i < n; i++) {

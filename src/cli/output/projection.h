@@ -110,10 +110,9 @@ void cli_from_text(const struct pdl_launch *l, const struct cli_job *j,
                    const char *system);
 
 /* Beside a trace of PyTorch's profiler. */
-void cli_kineto_text(const struct pdl_kineto *k,
-                     const struct pdl_projection *x);
+void cli_kineto_text(const struct pdl_kineto *k, const struct cli_job *j);
 void cli_kineto_json(struct pdl_json *w, const struct pdl_kineto *k,
-                     const struct pdl_projection *x);
+                     const struct cli_job *j);
 
 /* A whole run: what is asked, what it comes to. */
 struct cli_whole_options {
