@@ -490,6 +490,45 @@ static void other_samples_are_refused_unless_asked_for(void **state)
     }
 }
 
+/* A run that keeps a mean keeps it, unless asked; one without may begin. */
+static void another_mean_is_refused_unless_asked_for(void **state)
+{
+    static const double then[] = {0, 0.9};
+
+    (void)state;
+    make_data(-1, 1, 0);
+    for (int k = 0; k < 2; k++) {
+        struct life x = {.job = {.checkpoint = folder, .ema = 0.5}},
+                    y = {.job = {.checkpoint = folder,
+                                 .resume = true,
+                                 .steps = STEPS + 1,
+                                 .ema = then[k]}};
+
+        live_ok(&x, "serial");
+        assert_int_equal(live(&y, "serial"), PDL_EINVAL);
+        assert_non_null(strstr(y.err.msg, "the mean of the weights would be"));
+        y.job.resume_anyway = true;
+        live_ok(&y, "serial");
+        assert_non_null(strstr(y.note, "going on with ema"));
+        assert_int_equal(end(NULL) + begin(NULL), 0);
+        make_data(-1, 1, 0);
+    }
+    for (int k = 0; k < 2; k++) {
+        struct life x = {.job = {.checkpoint = folder,
+                                 .resume = k == 1,
+                                 .steps = STEPS + k,
+                                 .ema = k ? 0.5 : 0,
+                                 .opt = {.no_dropout = k == 1}}};
+
+        live_ok(&x, "serial");
+        if (k == 0)
+            continue;
+        assert_non_null(strstr(x.note, "going on with ema 0.5; the checkpoint "
+                                       "has 0"));
+        assert_non_null(strstr(x.note, "going on with dropout no"));
+    }
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, begin, end)
@@ -506,6 +545,7 @@ int main(void)
         T(replicas_share_the_writing),
         T(training_does_not_wait_for_the_disk),
         T(other_samples_are_refused_unless_asked_for),
+        T(another_mean_is_refused_unless_asked_for),
     };
 #undef T
 

@@ -7,7 +7,7 @@
 #include "train/optim/optim.h"
 #include "train/train_priv.h"
 
-enum { TRAIN_SETTINGS = 16 };
+enum { TRAIN_SETTINGS = 24 };
 
 /* Checkpoints of a run. A failed one is told and tried again later: a full
  * disk does not end a training. */
@@ -69,6 +69,10 @@ bool train_is_first(const struct train_loop *l);
 int64_t train_samples_of(const struct train_loop *l); /* of the split */
 /* Rank 0 only; a note is a printf of one line. */
 void train_tell(struct train_loop *l, struct pdl_train_line line);
+/* slow.c: what ran in the reference kernels of a fast backend, by its share of
+ * a step that took so long; collective */
+enum pdl_status train_slow_tell(struct train_loop *l, double step_s,
+                                struct pdl_err *err);
 /* Batches to come are read by a thread, from where the run is. */
 enum pdl_status train_read_ahead(struct train_loop *l, struct pdl_err *err);
 void train_note(struct train_loop *l, const char *fmt, ...) PDL_PRINTF(2, 3);

@@ -3,7 +3,8 @@
  * How a run was started, as it stands in its checkpoints. Going on with
  * another batch, augmentation, seed or data set would train on other samples
  * than the run would have seen, without a word in any log: that is refused
- * unless asked for. Anything else that differs is said. */
+ * unless asked for, and so is another mean of the weights than the one it keeps.
+ * Anything else that differs is said. */
 #include "train/exec/loop.h"
 
 #include <inttypes.h>
@@ -11,9 +12,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What samples a step has depends on these. */
-static const char *const sampling[] = {
-    "batch", "seed", "data", "augment", "normalise", "shuffle", "hide"};
+/* What is refused when it differs, and why; anything else is said. */
+static const char SAMPLES[] = "the samples would be others";
+static const struct {
+    const char *name, *why;
+    const char *unless; /* the checkpoint has this: nothing to lose */
+} held[] = {
+    {"batch", SAMPLES, NULL},
+    {"seed", SAMPLES, NULL},
+    {"data", SAMPLES, NULL},
+    {"augment", SAMPLES, NULL},
+    {"normalise", SAMPLES, NULL},
+    {"shuffle", SAMPLES, NULL},
+    {"hide", SAMPLES, NULL},
+    {"mask token", SAMPLES, NULL},
+    {"ema", "the mean of the weights would be another", "0"},
+};
 
 /* ---- the data set, in a few words ------------------------------------------------ */
 
@@ -123,6 +137,10 @@ static const char *yes(bool v)
 enum pdl_status train_settings(struct train_loop *l, struct pdl_err *err)
 {
     const struct pdl_train_job *j = l->job;
+    const char *spared = j->opt.spare_biases && j->opt.spare_norms ? "bias,norm"
+                         : j->opt.spare_biases                     ? "bias"
+                         : j->opt.spare_norms                      ? "norm"
+                                                                   : "none";
     char data[160], rates[96], seed[32];
     enum pdl_status st;
     bool ok;
@@ -144,7 +162,12 @@ enum pdl_status train_settings(struct train_loop *l, struct pdl_err *err)
          add_number(l, "lr", j->rates.lr) && add(l, "schedule", rates) &&
          add_number(l, "warmup", (double)j->rates.warmup) &&
          add_number(l, "clip", j->opt.clip) &&
-         add_number(l, "label smoothing", j->opt.label_smoothing);
+         add_number(l, "label smoothing", j->opt.label_smoothing) &&
+         add(l, "loss", j->opt.mean_squares ? "mse" : "cross-entropy") &&
+         add_number(l, "mask token", (double)j->mask_token) &&
+         add_number(l, "ema", j->ema) && add(l, "no decay", spared) &&
+         add(l, "dropout", yes(!j->opt.no_dropout)) &&
+         add(l, "frozen", j->opt.freeze ? j->opt.freeze : "none");
     return ok ? PDL_OK : pdl_fail(err, PDL_ENOMEM, "out of memory");
 }
 
@@ -156,12 +179,15 @@ static const char *find(const struct pdl_ckpt_state *s, const char *name)
     return NULL;
 }
 
-static bool changes_samples(const char *name)
+/* Why a run may not go on with another value than the checkpoint's. */
+static const char *reason(const char *name, const char *was)
 {
-    for (size_t i = 0; i < sizeof sampling / sizeof sampling[0]; i++)
-        if (strcmp(sampling[i], name) == 0)
-            return true;
-    return false;
+    for (size_t i = 0; i < sizeof held / sizeof held[0]; i++)
+        if (strcmp(held[i].name, name) == 0)
+            return held[i].unless && strcmp(held[i].unless, was) == 0
+                       ? NULL
+                       : held[i].why;
+    return NULL;
 }
 
 /* Checkpoints without settings are of an older version: two numbers. */
@@ -190,15 +216,15 @@ enum pdl_status train_settings_compare(struct train_loop *l, const pdl_ckpt *c,
         return compare_old(l, c, err);
     for (int i = 0; i < l->nsettings; i++) {
         const char *name = l->settings[i].name, *was = find(s, name);
-        const char *is = l->settings[i].value;
+        const char *is = l->settings[i].value, *why;
 
         if (!was || strcmp(was, is) == 0)
             continue;
-        if (changes_samples(name) && !l->job->resume_anyway) {
+        why = reason(name, was);
+        if (why && !l->job->resume_anyway) {
             pdl_fail(err, PDL_EINVAL,
-                     "%.200s: made with %s %.100s, not %.100s: the samples "
-                     "would be others",
-                     pdl_ckpt_path(c), name, was, is);
+                     "%.200s: made with %s %.100s, not %.100s: %s",
+                     pdl_ckpt_path(c), name, was, is, why);
             pdl_hint(err, "--resume-anyway goes on all the same");
             return PDL_EINVAL;
         }
