@@ -418,6 +418,11 @@ enum pdl_status pdl_metrics_open(const char *path, const char *const *columns,
 /* Steps do not fall. Not-a-number is written as null, or an empty cell. */
 enum pdl_status pdl_metrics_add(pdl_metrics *m, int64_t step,
                                 const double *values, struct pdl_err *err);
+/* A row with a text and a number; only JSON lines have such rows. */
+enum pdl_status pdl_metrics_remark(pdl_metrics *m, int64_t step,
+                                   const char *key, const char *text,
+                                   const char *number, double value,
+                                   struct pdl_err *err);
 /* Rows of later steps are removed: they will come again. */
 enum pdl_status pdl_metrics_back(pdl_metrics *m, int64_t step,
                                  struct pdl_err *err);

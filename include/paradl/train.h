@@ -224,6 +224,12 @@ struct pdl_train_rates {
     double gamma;
 };
 
+/* An operator without a fast kernel, and its share of a step. */
+struct pdl_train_slow {
+    const char *op;
+    double share;
+};
+
 /* Something to tell: a step, the end of an epoch, a note. */
 struct pdl_train_line {
     int64_t step, epoch, total; /* steps done; steps of the whole run */
@@ -235,6 +241,8 @@ struct pdl_train_line {
     bool epoch_ended; /* loss is then the mean of the epoch */
     const char *note; /* e.g. "resumed from ckpt/step-100"; NULL: none */
     bool warns;       /* the note says what should not be so */
+    const struct pdl_train_slow *slow; /* what the note is about */
+    int nslow;
 };
 
 /* One operation of one rank in the last step. */

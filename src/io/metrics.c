@@ -258,25 +258,64 @@ enum pdl_status pdl_metrics_open(const char *path, const char *const *columns,
     return PDL_OK;
 }
 
-enum pdl_status pdl_metrics_add(pdl_metrics *m, int64_t step,
-                                const double *values, struct pdl_err *err)
+/* One row, or none where the format has no such. */
+static enum pdl_status append(pdl_metrics *m, int64_t step, struct pdl_buf *b,
+                              struct pdl_err *err)
 {
-    struct pdl_buf b;
     enum pdl_status st = PDL_OK;
 
-    if (step < m->last)
-        return pdl_fail(err, PDL_EINVAL, "%s: step %lld after %lld", m->path,
-                        (long long)step, (long long)m->last);
-    pdl_buf_init(&b);
-    m->format->row(m, step, values, &b.sink);
-    if (b.sink.failed)
+    if (b->sink.failed)
         st = pdl_fail(err, PDL_ENOMEM, "%s: out of memory", m->path);
-    else if (!io_write_all(m->fd, b.text, b.len))
+    else if (!io_write_all(m->fd, b->text, b->len))
         st = pdl_fail(err, PDL_EIO, "%s: %s", m->path, strerror(errno));
     else
         m->last = step;
-    pdl_buf_free(&b);
+    pdl_buf_free(b);
     return st;
+}
+
+static enum pdl_status in_order(const pdl_metrics *m, int64_t step,
+                                struct pdl_err *err)
+{
+    if (step >= m->last)
+        return PDL_OK;
+    return pdl_fail(err, PDL_EINVAL, "%s: step %lld after %lld", m->path,
+                    (long long)step, (long long)m->last);
+}
+
+enum pdl_status pdl_metrics_add(pdl_metrics *m, int64_t step,
+                                const double *values, struct pdl_err *err)
+{
+    enum pdl_status st = in_order(m, step, err);
+    struct pdl_buf b;
+
+    if (st != PDL_OK)
+        return st;
+    pdl_buf_init(&b);
+    m->format->row(m, step, values, &b.sink);
+    return append(m, step, &b, err);
+}
+
+enum pdl_status pdl_metrics_remark(pdl_metrics *m, int64_t step,
+                                   const char *key, const char *text,
+                                   const char *number, double value,
+                                   struct pdl_err *err)
+{
+    enum pdl_status st = in_order(m, step, err);
+    struct pdl_json j;
+    struct pdl_buf b;
+
+    if (st != PDL_OK || m->format->row != json_row)
+        return st;
+    pdl_buf_init(&b);
+    pdl_json_init(&j, &b.sink);
+    j.compact = true;
+    pdl_json_object(&j);
+    pdl_json_kint(&j, "step", step);
+    pdl_json_kstr(&j, key, text);
+    pdl_json_knum(&j, number, value);
+    pdl_json_end(&j);
+    return append(m, step, &b, err);
 }
 
 enum pdl_status pdl_metrics_back(pdl_metrics *m, int64_t step,

@@ -109,6 +109,15 @@ static void write_log(struct session *s, const struct pdl_train_line *l)
             s->log, l->step, l->epoch_ended ? test : step, &s->log_err);
 }
 
+/* After the step that was measured: the last one in the log. */
+static void log_slow(struct session *s, const struct pdl_train_line *l)
+{
+    for (int i = 0; s->log && i < l->nslow && s->log_status == PDL_OK; i++)
+        s->log_status = pdl_metrics_remark(
+            s->log, pdl_metrics_last(s->log), "slow_kernel", l->slow[i].op,
+            "share", l->slow[i].share, &s->log_err);
+}
+
 /* A warning is a line of its own: {"warning": "..."}. */
 static void json_warning(const char *note)
 {
@@ -133,6 +142,7 @@ void train_tell_line(void *ctx, const struct pdl_train_line *l)
             fprintf(stderr, "paradl: %s\n", l->note);
         if (l->warns && s->args->json)
             json_warning(l->note);
+        log_slow(s, l);
         return;
     }
     if (l->epoch_ended)

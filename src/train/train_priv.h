@@ -538,13 +538,10 @@ void train_outputs_watch(void *ctx, const struct pdl_train_seen *seen);
 enum pdl_status train_outputs_write(struct train_outputs *o, pdl_comm *comm,
                                     const char *path, struct pdl_err *err);
 void train_outputs_close(struct train_outputs *o);
-/* slow.c: what a fast backend leaves to the reference, and its share of a step
- * that took so long. Collective; note "": nothing. */
+/* slow.c: what a fast backend leaves to the reference */
 bool train_is_slow(const pdl_trainer *t, const struct train_call *c,
                    const struct train_kernel *k);
 void train_slow_reset(pdl_trainer *t);
-enum pdl_status train_slow_note(pdl_trainer *t, double step_s, char *note,
-                                size_t size, struct pdl_err *err);
 
 /* timing.c: what operations took */
 struct train_clock {

@@ -150,6 +150,36 @@ static void a_resumed_run_leaves_the_same_file(void **state)
     }
 }
 
+static void remarks_are_rows_of_json_lines_only(void **state)
+{
+    static const char *const one[] = {"loss"};
+    static const char *const names[] = {"m.jsonl", "m.csv"};
+    double loss = 2;
+
+    (void)state;
+    for (int k = 0; k < 2; k++)
+        for (int64_t resume = -1; resume < 3; resume += 3) {
+            pdl_metrics *m = NULL;
+
+            assert_int_equal(
+                pdl_metrics_open(fx(names[k]), one, 1, resume, &m, NULL),
+                PDL_OK);
+            assert_int_equal(pdl_metrics_add(m, 3, &loss, NULL), PDL_OK);
+            assert_int_equal(pdl_metrics_remark(m, 3, "slow_kernel", "lrn",
+                                                "share", .5, NULL),
+                             PDL_OK);
+            assert_int_equal(pdl_metrics_remark(m, 2, "slow_kernel", "lrn",
+                                                "share", .5, NULL),
+                             PDL_EINVAL);
+            assert_int_equal(pdl_metrics_close(m, NULL), PDL_OK);
+        }
+    assert_string_equal(
+        content("m.jsonl"),
+        "{\"step\": 3,\"loss\": 2}\n"
+        "{\"step\": 3,\"slow_kernel\": \"lrn\",\"share\": 0.5}\n");
+    assert_string_equal(content("m.csv"), "step,loss\n3,2\n");
+}
+
 static void a_new_run_starts_a_new_file(void **state)
 {
     (void)state;
@@ -196,6 +226,7 @@ int main(void)
         T(events_go_on_where_the_run_does),
         T(rows_are_what_was_measured),
         T(a_resumed_run_leaves_the_same_file),
+        T(remarks_are_rows_of_json_lines_only),
         T(a_new_run_starts_a_new_file),
         T(mistakes_are_told),
     };

@@ -1,6 +1,6 @@
 #!/bin/bash
 # What runs in the reference kernels is said once, with its share of a step: in
-# text, and as a line of --json. Where nothing does, or where the reference was
+# text, as a line of --json, and as a row of a log of JSON lines. Where nothing does, or where the reference was
 # asked for, nothing is said.
 set -u
 paradl=$1
@@ -37,6 +37,10 @@ train --steps 1
 [ "$(grep -c "$said" "$dir/err")" = 1 ] || fail "one step: not said once"
 train --steps 3 --json
 [ "$(grep -c "^{\"warning\": \"$said\"}" "$dir/out")" = 1 ] || fail "no line of JSON"
+for kind in jsonl csv tfevents; do train --steps 3 --log "$dir/log.$kind"; done
+[ "$(grep -c '^{"step": 2,"slow_kernel": "matmul","share": 0\.[0-9e-]*}$' "$dir/log.jsonl")" = 1 ] ||
+    { cat "$dir/log.jsonl"; fail "no row in the log"; }
+[ "$(wc -l <"$dir/log.jsonl") $(wc -l <"$dir/log.csv")" = "4 4" ] || fail "other rows"
 train --steps 3 --backend ref
 grep -q 'fast kernel' "$dir/err" && fail "the reference was asked for"
 sed -i 's/in: \[ar, bt\]/in: [a, bt]/;/name: ar,/d' "$dir/slow.yaml"

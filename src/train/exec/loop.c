@@ -302,19 +302,12 @@ static enum pdl_status tell_slow(struct train_loop *l, double seconds,
                                  struct pdl_err *err)
 {
     int64_t since = l->done - l->resumed_at;
-    char note[200];
-    enum pdl_status st;
 
     if (since == 1 && l->done < l->steps)
         train_slow_reset(l->t);
     if (since != (l->resumed_at + 1 < l->steps ? 2 : 1))
         return PDL_OK;
-    st = train_slow_note(l->t, seconds, note, sizeof note, err);
-
-    if (st == PDL_OK && note[0])
-        train_tell(l, (struct pdl_train_line){
-                          .step = l->resumed_at, .note = note, .warns = true});
-    return st;
+    return train_slow_tell(l, seconds, err);
 }
 
 static enum pdl_status one_step(struct train_loop *l, bool *stop,

@@ -3,12 +3,12 @@
  * What a fast backend leaves to the reference kernels is said once, with its
  * share of one of the first steps: hundreds of times slower an element, one such
  * operator can be most of a step without anything being wrong. */
-#include "train/train_priv.h"
+#include "train/exec/loop.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { NAMED = 4 };
+enum { NAMED = 4, MOST = 16 };
 
 /* Nobody promised anything fast for float64. */
 bool train_is_slow(const pdl_trainer *t, const struct train_call *c,
@@ -42,37 +42,52 @@ static int number_of(const struct pdl_op *op)
     return i;
 }
 
-/* "lrn (41 % of the step), matmul (3 %)": the largest first. */
-static void write_note(double *share, int n, char *note, size_t size)
+/* The largest first; 0: none is left. */
+static double take_largest(double *share, int n, const char **name)
 {
-    size_t at = (size_t)snprintf(note, size, "no fast kernel for ");
-    int named = 0;
+    int best = 0;
+    double largest;
 
-    while (named < NAMED && at < size) {
-        int best = 0;
-
-        for (int i = 1; i < n; i++)
-            best = share[i] > share[best] ? i : best;
-        if (share[best] <= 0)
-            break;
-        at += (size_t)snprintf(note + at, size - at, "%s%s (%.3g %%%s)",
-                               named ? ", " : "",
-                               best < n - 1 ? pdl_op_at(best)->name : "loss",
-                               100 * share[best], named ? "" : " of the step");
-        share[best] = 0;
-        named++;
-    }
+    for (int i = 1; i < n; i++)
+        best = share[i] > share[best] ? i : best;
+    largest = share[best];
+    share[best] = 0;
+    *name = best < n - 1 ? pdl_op_at(best)->name : "loss";
+    return largest;
 }
 
-enum pdl_status train_slow_note(pdl_trainer *t, double step_s, char *note,
-                                size_t size, struct pdl_err *err)
+/* "lrn (41 % of the step), matmul (3 %)". */
+static void tell(struct train_loop *l, double *share, int n)
 {
+    struct pdl_train_slow slow[MOST];
+    size_t at;
+    char note[200];
+    int k = 0;
+
+    while (k < MOST &&
+           (slow[k].share = take_largest(share, n, &slow[k].op)) > 0)
+        k++;
+    at = (size_t)snprintf(note, sizeof note, "no fast kernel for ");
+    for (int i = 0; i < k && i < NAMED && at < sizeof note; i++)
+        at += (size_t)snprintf(note + at, sizeof note - at, "%s%s (%.3g %%%s)",
+                               i ? ", " : "", slow[i].op, 100 * slow[i].share,
+                               i ? "" : " of the step");
+    if (k > 0)
+        train_tell(l, (struct pdl_train_line){.step = l->resumed_at,
+                                              .note = note,
+                                              .warns = true,
+                                              .slow = slow,
+                                              .nslow = k});
+}
+
+enum pdl_status train_slow_tell(struct train_loop *l, double step_s,
+                                struct pdl_err *err)
+{
+    const pdl_trainer *t = l->t;
     int n = operators() + 1; /* and the loss */
-    double *share = PDL_NEW(t->arena, double, n);
-    double any = 0;
+    double *share = PDL_NEW(l->arena, double, n);
     enum pdl_status st;
 
-    note[0] = '\0';
     if (!share)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     memset(share, 0, (size_t)n * sizeof *share);
@@ -86,9 +101,7 @@ enum pdl_status train_slow_note(pdl_trainer *t, double step_s, char *note,
     }
     st = pdl_comm_allreduce(t->world, share, share, n, PDL_COMM_F64,
                             PDL_COMM_MAX, err);
-    for (int i = 0; i < n; i++)
-        any += share[i];
-    if (st == PDL_OK && any > 0)
-        write_note(share, n, note, size);
+    if (st == PDL_OK)
+        tell(l, share, n);
     return st;
 }
