@@ -68,14 +68,35 @@ static void on_signal(int number)
     stop_asked = 1;
 }
 
+static void *listen_for_signals(void *none)
+{
+    for (;;)
+        pause();
+    return none;
+}
+
+/* Threads that compute must not be interrupted: oneDNN 2.6's product of float32
+ * matrices has its stack pointer in a buffer of the heap, and what the kernel
+ * puts there for a handler lands in whatever lies before that buffer. So they
+ * all have these signals blocked (threads inherit it), but for one that does
+ * nothing else. */
 void run_catch_signals(void)
 {
     static const int numbers[] = {SIGINT, SIGTERM, SIGUSR1};
     /* restarted: a line half written is written to its end */
     struct sigaction a = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    pthread_t thread;
+    sigset_t set;
 
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+    sigemptyset(&set);
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         sigaction(numbers[i], &a, NULL);
+        sigaddset(&set, numbers[i]);
+    }
+    if (pthread_create(&thread, NULL, listen_for_signals, NULL) != 0)
+        return; /* better than not to hear of them */
+    pthread_detach(thread);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
 }
 
 const volatile int *run_stop_asked(void)
