@@ -86,7 +86,9 @@ struct pdl_attr {
     int64_t axis;  /* concat, softmax: index into the per-sample shape */
     double scale;  /* resize factor */
     double alpha, beta, offset; /* lrn; 0 reads as 1e-4, 0.75, 1. Of functions
-                                   (alpha, beta): pdl_function_numbers */
+                                   (alpha, beta): pdl_function_numbers. Of
+                                   attention: beta (0 reads as 1) times ALiBi's
+                                   slopes, of which 2^-alpha is the least */
     double epsilon;  /* of norms; 0 reads as 1e-5, of rms_norm as 1e-6 */
     double momentum; /* of running statistics; 0 reads as 0.1 */
     /* rope: the base of its wavelengths, 0 reads as 10000. With scale they

@@ -7,6 +7,7 @@
  * loaded, but its results are not the published ones. */
 #include "hf.h"
 
+#include <math.h>
 #include <string.h>
 
 /* Defaults of the configuration classes of transformers. */
@@ -21,6 +22,7 @@ static const struct usual {
     {"qwen2", "silu", 1e-6},    {"qwen3", "silu", 1e-6},
     {"mixtral", "silu", 1e-5},  {"gpt_neox", "gelu", 1e-5},
     {"falcon", "gelu", 1e-5},   {"bloom", "gelu_new", 1e-5},
+    {"mpt", "gelu", 1e-5},
 };
 
 enum function { NONE, GELU, GELU_TANH, RELU, SILU };
@@ -163,16 +165,28 @@ static void read_rotated(struct model_fields *f, const char *type,
     }
 }
 
-/* Distances that attention subtracts are not there. */
+/* Attention subtracts what is proportional to distances (ALiBi). Falcon does so
+ * before it divides scores by the root of a head's width, and in bfloat16,
+ * which is not done here. */
 static void read_alibi(struct model_fields *f, const char *type,
                        struct model_tf *tf)
 {
     static const char *const keys[] = {"alibi", "attn_config.alibi", NULL};
+    static const char *const most[] = {"attn_config.alibi_bias_max", NULL};
     const struct pdl_doc *d = first_of(f, keys);
+    const struct model_tf_layer *l = &tf->stack[0].runs[0].layer;
 
-    if ((type && strcmp(type, "bloom") == 0) ||
-        (d && strcmp(d->text, "true") == 0))
-        tf->inexact = "its position by distance (ALiBi)";
+    if (!(type && strcmp(type, "bloom") == 0) &&
+        !(d && strcmp(d->text, "true") == 0))
+        return;
+    tf->alibi = number(f, most);
+    if (!(tf->alibi > 0))
+        tf->alibi = 8;
+    if (type &&
+        (strcmp(type, "falcon") == 0 || strncmp(type, "RefinedWeb", 10) == 0)) {
+        tf->alibi_factor = 1 / sqrt((double)l->head_dim);
+        tf->inexact = "its distances (ALiBi) rounded to bfloat16";
+    }
 }
 
 void model_hf_numbers(struct model_fields *f, const char *type,

@@ -152,6 +152,22 @@ static const struct model_naming_row falcon[] = {
     {"layers.*.ffn.norm.@", "h.*.ln_mlp.@", ""},
     END};
 
+static const struct model_naming_row mpt[] = {
+    {"embed.tokens.weight", "wte.weight", ""},
+    {"embed.positions.weight", "wpe.weight", ""},
+    {"layers.*.attn.norm.@", "blocks.*.norm_1.@", ""},
+    {"layers.*.attn.q.@", "blocks.*.attn.Wqkv.@", "0/3"},
+    {"layers.*.attn.k.@", "blocks.*.attn.Wqkv.@", "1/3"},
+    {"layers.*.attn.v.@", "blocks.*.attn.Wqkv.@", "2/3"},
+    {"layers.*.attn.out.@", "blocks.*.attn.out_proj.@", ""},
+    {"layers.*.ffn.norm.@", "blocks.*.norm_2.@", ""},
+    {"layers.*.ffn.up.@", "blocks.*.ffn.up_proj.@", ""},
+    {"layers.*.ffn.down.@", "blocks.*.ffn.down_proj.@", ""},
+    {"norm.@", "norm_f.@", ""},
+    {"head.@", "/lm_head.@", ""},
+    {"embed.tokens.weight", "/lm_head.weight", "+"},
+    END};
+
 #define ENCODER_LAYER(attention)                                              \
     {"layers.*.attn.q.@", "encoder.layer.*.attention." attention ".query.@",  \
      ""},                                                                     \
@@ -343,6 +359,7 @@ const struct pdl_naming model_namings[] = {
      "transformer.", falcon, bloom},
     {"hf", "bloom", "BLOOM, and other Falcons, in transformers",
      "bloom falcon", "transformer.", bloom, NULL},
+    {"hf", "mpt", "MPT in transformers", "mpt", "transformer.", mpt, NULL},
     {"hf", "bert", "BERT in transformers", "bert", "bert.", bert, NULL},
     {"hf", "roberta", "RoBERTa in transformers",
      "roberta xlm-roberta camembert", "roberta.", roberta, bert},

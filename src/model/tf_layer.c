@@ -29,7 +29,9 @@ static int core(struct model_tf_ctx *c, const struct model_tf_layer *l,
                             .v_head_dim = l->v_head_dim,
                             .window = self ? l->window : 0,
                             .causal = self && l->causal,
-                            .scale = l->unscaled ? 1 : 0};
+                            .scale = l->unscaled ? 1 : 0,
+                            .alpha = self ? c->tf->alibi : 0,
+                            .beta = self ? c->tf->alibi_factor : 0};
     int in[4] = {qkv[0], qkv[1], qkv[2], c->relative};
     int x = pdl_build_node(c->b,
                            &(struct pdl_build_spec){

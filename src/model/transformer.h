@@ -132,6 +132,7 @@ struct model_tf {
     int64_t logit_scale;         /* CLIP's temperature */
     double epsilon;              /* of all norms; 0: the operator's */
     struct pdl_attr rope;        /* theta and what stretches wavelengths */
+    double alibi, alibi_factor;  /* alpha and beta of attention; 0: none */
     int64_t by_tanh;             /* GELU is the approximation */
     const char *type;            /* of the configuration; NULL: of the zoo */
     const char *inexact;         /* what the graph has not as published; NULL */

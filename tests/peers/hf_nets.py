@@ -1,7 +1,8 @@
 """Tiny models with the keys, shapes and arithmetic of transformers' classes, as
 plain torch modules: LlamaForCausalLM, GPT2LMHeadModel, BertForMaskedLM,
 BertForSequenceClassification, ViTForImageClassification, GPTNeoXForCausalLM,
-FalconForCausalLM, RobertaForMaskedLM, RobertaForSequenceClassification.
+FalconForCausalLM, RobertaForMaskedLM, RobertaForSequenceClassification,
+BloomForCausalLM, MptForCausalLM.
 Attribute names are chosen so that state_dict() has the published keys."""
 import math
 import torch
@@ -22,8 +23,18 @@ def attend(q, k, v, heads, kv_heads, causal):
     return q, k.repeat_interleave(heads // kv_heads, 1), v.repeat_interleave(heads // kv_heads, 1), causal
 
 
-def mix(q, k, v, causal):
+def slopes(heads, most=8):
+    """ALiBi: of a power of two of heads 2^(-8/n), 2^(-16/n) ...; the others take every second of twice as many."""
+    n = 2 ** math.floor(math.log2(heads))
+    some = [2 ** (-most * (i + 1) / n) for i in range(n)]
+    more = [2 ** (-most * (i + 1) / (2 * n)) for i in range(0, 2 * n, 2)]
+    return torch.tensor((some + more)[:heads])
+
+
+def mix(q, k, v, causal, slope=None):
     s = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
+    if slope is not None:  # by the position of the key alone: a query's own is the same for all its keys
+        s = s + slope.view(-1, 1, 1) * torch.arange(s.shape[-1])
     if causal:
         s = s + torch.full(s.shape[-2:], -math.inf, dtype=s.dtype).triu(1)
     return (s.softmax(-1) @ v).transpose(1, 2).flatten(2)
@@ -181,6 +192,8 @@ class Fused(nn.Module):
         qkv = a.query_key_value(x).view(b, t, kv, n // kv + 2, d)
         q, k, v = qkv[..., :-2, :].flatten(2), qkv[..., -2, :].flatten(2), qkv[..., -1, :].flatten(2)
         q, k, v, _ = attend(q, k, v, n, kv, True)
+        if self.c.get("alibi"):  # before scores are divided
+            return a.dense(mix(q, k, v, True, slopes(n) / math.sqrt(d)))
         r = int(d * self.c["rotary_pct"]) if self.neox else d
         f = frequencies({"rope_theta": 10000.0}, r)
         q, k = (torch.cat([turn(y[..., :r], f), y[..., r:]], -1) for y in (q, k))
@@ -194,6 +207,56 @@ class Fused(nn.Module):
             y = self.attention(l.attention if self.neox else l.self_attention, first(x))
             x = x + y + l.mlp.dense_4h_to_h(F.gelu(l.mlp.dense_h_to_4h(last(x))))
         return self.embed_out(m.final_layer_norm(x)) if self.neox else self.lm_head(m.ln_f(x))
+
+
+class Bloom(nn.Module):
+    """And MPT: no biases, weights of the three projections one after the other."""
+
+    def __init__(self, c):
+        super().__init__()
+        self.c, self.mpt = c, c["model_type"] == "mpt"
+        h, v = (c["d_model"] if self.mpt else c["hidden_size"]), c["vocab_size"]
+        self.heads = c["n_heads"] if self.mpt else c["n_head"]
+        layers = []
+        for _ in range(c["n_layers"] if self.mpt else c["n_layer"]):
+            if self.mpt:
+                layers.append(group(norm_1=nn.LayerNorm(h), norm_2=nn.LayerNorm(h),
+                                    attn=group(Wqkv=nn.Linear(h, 3 * h, False), out_proj=nn.Linear(h, h, False)),
+                                    ffn=group(up_proj=nn.Linear(h, 4 * h, False), down_proj=nn.Linear(4 * h, h, False))))
+                layers[-1].norm_1.bias = layers[-1].norm_2.bias = None
+            else:
+                layers.append(group(input_layernorm=nn.LayerNorm(h), post_attention_layernorm=nn.LayerNorm(h),
+                                    self_attention=group(query_key_value=nn.Linear(h, 3 * h), dense=nn.Linear(h, h)),
+                                    mlp=group(dense_h_to_4h=nn.Linear(h, 4 * h), dense_4h_to_h=nn.Linear(4 * h, h))))
+        if self.mpt:
+            self.transformer = group(wte=nn.Embedding(v, h), blocks=nn.ModuleList(layers), norm_f=nn.LayerNorm(h))
+            self.transformer.norm_f.bias = None
+        else:
+            self.transformer = group(word_embeddings=nn.Embedding(v, h), word_embeddings_layernorm=nn.LayerNorm(h),
+                                     h=nn.ModuleList(layers), ln_f=nn.LayerNorm(h))
+        self.lm_head = nn.Linear(h, v, False)
+        self.lm_head.weight = (self.transformer.wte if self.mpt else self.transformer.word_embeddings).weight
+
+    def forward(self, ids):
+        t, n = self.transformer, self.heads
+        x = t.wte(ids) if self.mpt else t.word_embeddings_layernorm(t.word_embeddings(ids))
+        for l in t.blocks if self.mpt else t.h:
+            if self.mpt:
+                qkv = l.attn.Wqkv(l.norm_1(x)).chunk(3, -1)
+            else:
+                y = l.self_attention.query_key_value(l.input_layernorm(x))
+                y = y.view(*y.shape[:2], n, 3, -1)
+                qkv = (y[..., i, :].flatten(2) for i in range(3))
+            q, k, v, _ = attend(*qkv, n, n, True)
+            y = mix(q, k, v, True, slopes(n))
+            if self.mpt:
+                x = x + l.attn.out_proj(y)
+                x = x + l.ffn.down_proj(F.gelu(l.ffn.up_proj(l.norm_2(x))))
+            else:
+                x = x + l.self_attention.dense(y)
+                m = l.mlp
+                x = x + m.dense_4h_to_h(F.gelu(m.dense_h_to_4h(l.post_attention_layernorm(x)), approximate="tanh"))
+        return self.lm_head((t.norm_f if self.mpt else t.ln_f)(x))
 
 
 def encoder_layer(h, f, eps, inner):

@@ -141,6 +141,8 @@ static const struct op_case op_cases[] = {
     {"attention grouped", "attention", .nin = 3, .rank = {2, 2, 2}, .dim = {{4, 8}, {4, 4}, {4, 6}}, {.heads = 4, .kv_heads = 2, .head_dim = 2, .v_head_dim = 3, .causal = true}},
     {"attention in a window", "attention", .nin = 3, .rank = {2, 2, 2}, .dim = {{6, 4}, {6, 4}, {6, 4}}, {.heads = 1, .head_dim = 4, .causal = true, .window = 2}},
     {"attention across", "attention", .nin = 3, .rank = {2, 2, 2}, .dim = {{3, 4}, {5, 4}, {5, 4}}, {.heads = 2, .head_dim = 2}},
+    {"attention with slopes", "attention", .nin = 3, .rank = {2, 2, 2}, .dim = {{7, 6}, {7, 6}, {7, 6}}, {.heads = 3, .head_dim = 2, .alpha = 8}},
+    {"attention with slopes, causal, grouped", "attention", .nin = 3, .rank = {2, 2, 2}, .dim = {{9, 8}, {9, 4}, {9, 4}}, {.heads = 4, .kv_heads = 2, .head_dim = 2, .causal = true, .alpha = 3, .beta = 0.5}},
     {"attention by distances", "attention", .nin = 3, .rank = {2, 2, 2}, .dim = {{7, 6}, {7, 6}, {7, 6}}, {.heads = 3, .head_dim = 2, .scale = 1}, .weight = 8, .columns = 3},
     {"attention by distances, causal", "attention", .nin = 3, .rank = {2, 2, 2}, .dim = {{9, 8}, {9, 4}, {9, 4}}, {.heads = 4, .kv_heads = 2, .head_dim = 2, .causal = true}, .weight = 4, .columns = 4},
 };

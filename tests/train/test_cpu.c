@@ -57,6 +57,7 @@ static const struct op_case real_cases[] = {
     {"attention of 130", "attention", .nin = 3, .rank = {2, 2, 2}, .dim = {{130, 32}, {130, 32}, {130, 32}}, {.heads = 2, .head_dim = 16, .causal = true}},
     {"attention of 100, grouped, in a window", "attention", .nin = 3, .rank = {2, 2, 2}, .dim = {{100, 32}, {100, 16}, {100, 16}}, {.heads = 4, .kv_heads = 2, .head_dim = 8, .causal = true, .window = 70}},
     {"attention of 70 in a window", "attention", .nin = 3, .rank = {2, 2, 2}, .dim = {{70, 8}, {70, 8}, {70, 8}}, {.heads = 1, .head_dim = 8, .window = 9}},
+    {"attention of 130 with slopes", "attention", .nin = 3, .rank = {2, 2, 2}, .dim = {{130, 48}, {130, 48}, {130, 48}}, {.heads = 3, .head_dim = 16, .causal = true, .alpha = 8}},
     {"attention of 150 by distances", "attention", .nin = 3, .rank = {2, 2, 2}, .dim = {{150, 32}, {150, 32}, {150, 32}}, {.heads = 2, .head_dim = 16, .scale = 1}, .weight = 32, .columns = 2},
     {"attention of 70 by distances, causal", "attention", .nin = 3, .rank = {2, 2, 2}, .dim = {{70, 32}, {70, 16}, {70, 16}}, {.heads = 4, .kv_heads = 2, .head_dim = 8, .causal = true}, .weight = 16, .columns = 4},
     {"rope of a part", "rope", X(20, 96), {.head_dim = 24, .features = 8}},

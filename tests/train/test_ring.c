@@ -160,7 +160,7 @@ static void rings_equal_serial_in_float64(void **state)
 
 /* Queries that see only a few keys: some blocks not at all. */
 static const struct pdl_model *windowed(pdl_arena *a, bool causal,
-                                        int64_t window)
+                                        int64_t window, double slope)
 {
     pdl_build *b = pdl_build_begin(a, "windowed");
     int64_t dim[1] = {11};
@@ -169,7 +169,8 @@ static const struct pdl_model *windowed(pdl_arena *a, bool causal,
                               .kv_heads = 1,
                               .head_dim = 3,
                               .causal = causal,
-                              .window = window};
+                              .window = window,
+                              .alpha = slope};
     const struct pdl_model *m;
     struct pdl_err err = {"", ""};
     int in[3];
@@ -202,7 +203,8 @@ static void windows_over_a_ring_equal_serial(void **state)
         for (int causal = 0; causal < 2; causal++)
             for (size_t i = 0; i < 3; i++) {
                 pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
-                const struct pdl_model *m = windowed(a, causal, windows[w]);
+                const struct pdl_model *m =
+                    windowed(a, causal, windows[w], w % 2 ? 2 : 0);
 
                 equal(a, m, strategies[i], &exactly);
                 if (train_backend_find("cpu"))
@@ -258,6 +260,33 @@ static void other_ways_to_keys_equal_serial(void **state)
             if (!train_backend_find(hows[h].backend))
                 continue;
             d = compared(a, named(a, LLAMA), strategies[i], &hows[h]);
+            if (d.differs)
+                fail_msg("%s: rank %d, operation %d (%s): %.17g, not %.17g",
+                         strategies[i], (int)d.rank, d.op, d.what, d.got,
+                         d.want);
+            pdl_arena_destroy(a);
+        }
+}
+
+/* Distances that heads weigh (ALiBi), by positions that are out of order and
+ * by heads that others have. */
+static void slopes_without_a_ring_equal_serial(void **state)
+{
+    static const struct how hows[] = {{"ref", PDL_F64, 1e-12, 0, -1},
+                                      {"cpu", PDL_F32, 5e-6, 0, -1},
+                                      {"cpu", PDL_BF16, 3e-2, 0, -1}};
+    static const char *const strategies[] = {
+        "context=2(gather)", "context=3(gather)", "tensor=2", "data=2"};
+
+    (void)state;
+    for (size_t h = 0; h < 3; h++)
+        for (size_t i = 0; i < sizeof strategies / sizeof *strategies; i++) {
+            pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+            struct pdl_train_diff d = {.differs = false};
+
+            if (train_backend_find(hows[h].backend))
+                d = compared(a, windowed(a, true, 0, 2), strategies[i],
+                             &hows[h]);
             if (d.differs)
                 fail_msg("%s: rank %d, operation %d (%s): %.17g, not %.17g",
                          strategies[i], (int)d.rank, d.op, d.what, d.got,
@@ -410,6 +439,7 @@ int main(void)
         cmocka_unit_test(windows_over_a_ring_equal_serial),
         cmocka_unit_test(rings_equal_serial_in_other_types),
         cmocka_unit_test(other_ways_to_keys_equal_serial),
+        cmocka_unit_test(slopes_without_a_ring_equal_serial),
         cmocka_unit_test(runs_that_change_places_are_caught),
         cmocka_unit_test(blocks_that_go_the_wrong_way_are_caught),
         cmocka_unit_test(a_block_left_out_is_caught),

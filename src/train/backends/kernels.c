@@ -311,6 +311,23 @@ void train_operands(const struct train_call *c, struct train_operands *o)
         weight_operands(c, o);
 }
 
+/* ---- distances -------------------------------------------------------------------- */
+
+double train_slope(const struct pdl_attr *a, int64_t head)
+{
+    int64_t whole = 1; /* heads up to a power of two; the others between them */
+    double step;
+
+    if (!(a->alpha > 0))
+        return 0;
+    while (2 * whole <= a->heads)
+        whole *= 2;
+    step = head < whole ? a->alpha * (double)(head + 1) / (double)whole
+                        : a->alpha * (double)(2 * (head - whole) + 1) /
+                              (double)(2 * whole);
+    return exp2(-step) * (a->beta > 0 ? a->beta : 1);
+}
+
 /* ---- which keys a query sees ----------------------------------------------------- */
 
 /* The first of the places [lo,hi) of keys whose position is not before this. */

@@ -89,6 +89,16 @@ static inline int64_t train_position(const struct train_call *c, int64_t place)
 {
     return c->deal ? pdl_deal_position(c->deal, place) : place;
 }
+/* The same of a key of attention. */
+static inline int64_t train_key_position(const struct train_call *c,
+                                         int64_t place)
+{
+    return c->keys_in_order ? place : train_position(c, place);
+}
+/* What a head of attention subtracts from a score for each position between
+ * query and key (ALiBi: Press et al., ICLR 2022; heads that are no power of two
+ * as in BLOOM and MPT). 0: nothing. */
+double train_slope(const struct pdl_attr *a, int64_t head);
 /* Attention: of the keys at places [s0,s1) those, [*first,*end), that the query
  * at place t sees. */
 void train_visible(const struct train_call *c, int64_t s0, int64_t s1,

@@ -32,6 +32,7 @@ static int64_t most(int64_t a, int64_t b)
 struct head {
     const float *q, *k, *v, *y, *dy;
     float *out, *dq, *dk, *dv, *lse;
+    int64_t number;
     const float *shift; /* of the scores, by distance; NULL: none */
     float *dshift;
 };
@@ -80,6 +81,9 @@ static enum pdl_status scores(const struct attention_kernel *k,
 
         train_simd_add(row, h->shift + distance(k, x->lo, t), row, g.n);
     }
+    for (int64_t t = x->a; t < x->b && k->key_at && st == PDL_OK; t++)
+        train_attention_distance(k, h->number, t, x->lo, s + (t - x->a) * g.n,
+                                 g.n);
     return st;
 }
 
@@ -201,6 +205,7 @@ static struct head head_of(const struct attention_kernel *k, int64_t n,
     for (int i = 0; i < 3 && data; i++)
         d[i] = k->grad[i] < 0 ? NULL : out[k->grad[i]];
     return (struct head){
+        .number = head,
         .q = at(in[x], n, t, k->ldq, q),
         .k = at(in[x + 1], n, s, k->ldk, kk),
         .v = at(in[x + 2], n, s, k->ldv, v),
@@ -318,6 +323,19 @@ static bool look(pdl_arena *a, struct attention_kernel *k)
     return sight != NULL;
 }
 
+static bool place_keys(pdl_arena *a, struct attention_kernel *k)
+{
+    float *at;
+
+    if (!(k->call.node->attr.alpha > 0))
+        return true;
+    at = PDL_NEW(a, float, k->s1 - k->s0 + 1);
+    for (int64_t s = k->s0; at && s < k->s1; s++)
+        at[s - k->s0] = (float)train_key_position(&k->call, s);
+    k->key_at = at;
+    return at != NULL;
+}
+
 /* Each head of the part has its query, key and value there. */
 static bool has_all_heads(const struct attention_kernel *k)
 {
@@ -368,7 +386,7 @@ static enum pdl_status make(struct cpu_state *s, const struct train_call *c,
     sizes(k);
     if (!has_all_heads(k))
         return PDL_OK;
-    if (!look(s->arena, k))
+    if (!look(s->arena, k) || !place_keys(s->arena, k))
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     for (int i = 0; i < 3; i++)
         k->grad[i] =

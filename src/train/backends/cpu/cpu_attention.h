@@ -26,6 +26,7 @@ struct attention_kernel {
     int grad[3]; /* outputs that are dq, dk, dv; -1: not wanted */
     /* table of distances [rows, columns], whose first head is w0; 0: none */
     int64_t rows, columns, w0;
+    const float *key_at; /* positions of the keys, for ALiBi; NULL: none */
 };
 
 /* Queries [a,b) against keys [lo,hi): all that some query of the block sees. */
@@ -39,6 +40,10 @@ struct attention_block train_attention_block(const struct attention_kernel *k,
 void train_attention_visible(const struct attention_kernel *k,
                              const struct attention_block *x, int64_t t,
                              int64_t *first, int64_t *end);
+/* What ALiBi subtracts from the scores of query t of a head with keys from
+ * place lo on. */
+void train_attention_distance(const struct attention_kernel *k, int64_t head,
+                              int64_t t, int64_t lo, float *row, int64_t n);
 /* Distances that occur, keys less queries: the first, and how many. */
 int64_t train_attention_nearest(const struct attention_kernel *k);
 int64_t train_attention_distances(const struct attention_kernel *k);

@@ -70,6 +70,7 @@ static int64_t space_bytes(const struct attention_kernel *a)
 struct head {
     uint16_t *q, *k, *v, *y, *dy, *dq;
     float *lse;
+    int64_t number;
 };
 
 static uint16_t *at(void *base, int64_t n, int64_t rows, int64_t ld,
@@ -90,6 +91,7 @@ static struct head head_of(const struct bf16_kernel *b, int64_t n, int64_t h,
     int x = k->op.x;
 
     return (struct head){
+        .number = h,
         .q = at(in[x], n, t, k->ldq, q),
         .k = at(in[x + 1], n, s, k->ldk, kv * k->d - k->k0),
         .v = at(in[x + 2], n, s, k->ldv, kv * k->dv - k->v0),
@@ -116,6 +118,8 @@ static void softmax_rows(const struct attention_kernel *k, const struct head *h,
         train_simd_fill(row, 0, first);
         train_simd_fill(row + end, 0, n - end);
         train_simd_scale(row + first, k->scale, end - first);
+        train_attention_distance(k, h->number, t, x->lo + first, row + first,
+                                 end - first);
         if (end > first)
             lse = train_simd_softmax(row + first, end - first);
         if (h->lse)
@@ -173,6 +177,8 @@ static void back_rows(const struct attention_kernel *k, const struct head *h,
         train_simd_fill(row, 0, first);
         train_simd_fill(row + end, 0, n - end);
         train_simd_scale(row + first, k->scale, end - first);
+        train_attention_distance(k, h->number, t, x->lo + first, row + first,
+                                 end - first);
         if (h->lse)
             train_simd_exp_minus(row + first, h->lse[t - k->t0], end - first);
         else if (end > first)

@@ -27,6 +27,9 @@ void train_simd_add(const float *a, const float *b, float *y, int64_t n);
 void train_simd_sub(const float *a, const float *b, float *y, int64_t n);
 void train_simd_mul(const float *a, const float *b, float *y, int64_t n);
 void train_simd_scale(float *y, float s, int64_t n);
+/* y -= slope |at - here|, at a vector */
+void train_simd_minus_distance(const float *at, float here, float slope,
+                               float *y, int64_t n);
 void train_simd_fill(float *y, float v, int64_t n);
 void train_simd_from_bf16(const uint16_t *x, float *y, int64_t n);
 void train_simd_to_bf16(const float *x, uint16_t *y, int64_t n);

@@ -3,6 +3,7 @@
  * Rows and columns: biases, scales, their gradients, and types. */
 #include "train/backends/cpu/simd.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { COLUMNS = 64, BLOCK = 64 };
@@ -140,6 +141,13 @@ void train_simd_scale(float *y, float s, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
         y[i] *= s;
+}
+
+void train_simd_minus_distance(const float *at, float here, float slope,
+                               float *y, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        y[i] -= slope * fabsf(at[i] - here);
 }
 
 void train_simd_fill(float *y, float v, int64_t n)

@@ -193,7 +193,7 @@ bool train_cuda_make_attention(struct cuda_kernel *k)
 
     if (k->call.node->nin != 3 || k->call.node->nweights > 0 || k->call.deal ||
         k->call.pass == PDL_BACKWARD_WEIGHTS || a->head_dim > WIDEST ||
-        dv > WIDEST ||
+        dv > WIDEST || a->alpha > 0 ||
         (k->call.pass == PDL_FORWARD ? k->op.aux_out < 0
                                      : k->op.aux < 0 || k->op.ny < 1))
         return false;

@@ -7,6 +7,7 @@
 #include "train/backends/ref/ref.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct sizes {
@@ -14,12 +15,18 @@ struct sizes {
     bool causal;
     double scale;
     const struct ref_array *table; /* of distances [rows, heads]; or NULL */
+    const struct train_call *call;
 };
 
-static struct sizes sizes_of(const struct pdl_attr *a)
+static struct sizes sizes_of(const struct train_call *c)
 {
-    struct sizes s = {a->heads,  a->kv_heads, a->head_dim, a->v_head_dim,
-                      a->causal, 0,           NULL};
+    const struct pdl_attr *a = &c->node->attr;
+    struct sizes s = {.heads = a->heads,
+                      .kv = a->kv_heads,
+                      .d = a->head_dim,
+                      .dv = a->v_head_dim,
+                      .causal = a->causal,
+                      .call = c};
 
     if (!s.kv)
         s.kv = s.heads;
@@ -61,9 +68,14 @@ static void score(const struct sizes *s, const double *q,
                   int64_t hi, double *p)
 {
     int64_t kv = at[2] / (s->heads / s->kv);
+    int64_t here = train_position(s->call, at[1]);
+    double slope = train_slope(&s->call->node->attr, at[2]);
 
     for (int64_t j = lo; j < hi; j++) {
-        p[j - lo] = s->scale * dot(q, vector(k, at[0], j, kv, s->d), s->d);
+        int64_t far = llabs(train_key_position(s->call, j) - here);
+
+        p[j - lo] = s->scale * dot(q, vector(k, at[0], j, kv, s->d), s->d) -
+                    slope * (double)far;
         if (s->table)
             p[j - lo] += s->table->at[place_in(s->table, s, at[2], at[1], j)];
     }
@@ -186,7 +198,7 @@ static struct gradients gradients_of(struct ref_run *r)
 
 static void attention(struct ref_run *r)
 {
-    struct sizes s = sizes_of(&r->node->attr);
+    struct sizes s = sizes_of(r->call);
     const struct ref_array *y =
         r->call->pass == PDL_FORWARD ? &r->out[0] : &r->in[r->op.dy];
     struct pdl_box b = {.ndims = 3};
@@ -220,7 +232,7 @@ static int64_t attention_work(const struct train_call *c)
 static enum pdl_status attention_check(const struct train_call *c,
                                        struct pdl_err *err)
 {
-    struct sizes s = sizes_of(&c->node->attr);
+    struct sizes s = sizes_of(c);
     struct train_operands o;
     const struct train_array *y;
 
