@@ -88,7 +88,10 @@ struct pdl_attr {
     double alpha, beta, offset; /* lrn; 0 reads as 1e-4, 0.75, 1. Of functions
                                    (alpha, beta): pdl_function_numbers. Of
                                    attention: beta (0 reads as 1) times ALiBi's
-                                   slopes, of which 2^-alpha is the least */
+                                   slopes, of which 2^-alpha is the least. Of
+                                   resize: alpha 1 is linear, not the nearest;
+                                   element i lies at i + beta; offset 1: ends
+                                   lie on ends */
     double epsilon;  /* of norms; 0 reads as 1e-5, of rms_norm as 1e-6 */
     double momentum; /* of running statistics; 0 reads as 0.1 */
     /* rope: the base of its wavelengths, 0 reads as 10000. With scale they

@@ -6,6 +6,8 @@
  * take it for something it is not. */
 #include "onnx_layer.h"
 
+#include <math.h>
+
 /* For each dimension of a value the sample's; -1: the batch. */
 static bool sample_axes(const struct onnx_layer *l, int id, int *map)
 {
@@ -287,7 +289,59 @@ static bool by_whole_numbers(const struct onnx_layer *l)
     return x && middle && (!form || (len > 5 && !memcmp(form, "round", 5)));
 }
 
-/* The runtime has the nearest element of images, rounding down. */
+/* Where scales say how far elements are apart, those must be the extents'. */
+static bool scales_fit(const struct onnx_layer *l, const struct pdl_tensor *x)
+{
+    bool two = l->n->opset < 11 || model_onnx_type_is(l->n, "Upsample");
+    int at = two ? 1 : 2;
+    const struct onnx_shape *s =
+        model_onnx_given(l, at) ? model_onnx_shape_in(l, at) : NULL;
+    int spatial = x->rank - 1;
+
+    if (!s || s->nval == 0)
+        return l->n->nin > 3 && model_onnx_given(l, 3);
+    if (s->nval < spatial)
+        return false;
+    for (int i = 0; i < spatial; i++) {
+        double want = (double)l->out[0].dim[1 + i] / (double)x->dim[1 + i];
+        double is = s->val[s->nval - spatial + i];
+
+        if (fabs(is - want) > 1e-6 * want)
+            return false;
+    }
+    return true;
+}
+
+/* Linear interpolation of images, by how their elements lie. */
+static bool linear(struct onnx_layer *l)
+{
+    const struct pdl_tensor *x = pdl_build_get(l->m->b, l->in[0]);
+    const char *key = "coordinate_transformation_mode";
+    bool torch = model_onnx_is(l->n, key, "pytorch_half_pixel"), one = false;
+    size_t len = 0;
+
+    if (!model_onnx_is(l->n, "mode", "linear") || !x ||
+        x->rank != l->out[0].rank || x->rank < 2 ||
+        x->dim[0] != l->out[0].dim[0] ||
+        model_onnx_int(l->n, "antialias", 0) != 0)
+        return false;
+    for (int i = 1; i < x->rank; i++)
+        one = one || l->out[0].dim[i] == 1;
+    l->attr.alpha = 1;
+    if (model_onnx_is(l->n, key, "align_corners")) {
+        l->attr.offset = 1;
+        return true;
+    }
+    if (l->n->opset >= 11 && !model_onnx_type_is(l->n, "Upsample") &&
+        !model_onnx_is(l->n, key, "asymmetric"))
+        l->attr.beta = 0.5;
+    return scales_fit(l, x) && !(torch && one) &&
+           (!(l->attr.beta > 0) || torch || !model_onnx_str(l->n, key, &len) ||
+            model_onnx_is(l->n, key, "half_pixel"));
+}
+
+/* The runtime has the nearest element of images, rounding down, and linear
+ * interpolation. */
 void model_onnx_resize(struct onnx_layer *l)
 {
     size_t len = 0;
@@ -299,8 +353,9 @@ void model_onnx_resize(struct onnx_layer *l)
          model_onnx_is(l->n, "nearest_mode", "floor"));
 
     model_onnx_input(l, l->n->in[0]);
-    if (!nearest || !(down || by_whole_numbers(l)) || l->nout != 1 ||
-        l->out[0].rank < 2) {
+    if (l->nout != 1 || l->out[0].rank < 2 ||
+        !(nearest ? down || by_whole_numbers(l) : linear(l))) {
+        l->attr.alpha = l->attr.beta = l->attr.offset = 0;
         unknown(l);
         return;
     }

@@ -66,15 +66,16 @@ class Encoder(nn.Module):
 
 
 class Enlarged(nn.Module):
-    def __init__(self, mode):
+    def __init__(self, mode, **how):
         super().__init__()
         self.first = nn.Conv2d(3, 8, 3, stride=2, padding=1)
         self.last = nn.Linear(8, 10)
-        self.mode = mode
+        self.how = dict({"scale_factor": 2}, mode=mode, **how)
+        if "size" in how:
+            del self.how["scale_factor"]
 
     def forward(self, x):
-        x = nn.functional.interpolate(self.first(x), scale_factor=2,
-                                      mode=self.mode)
+        x = nn.functional.interpolate(self.first(x), **self.how)
         return self.last((x * x).mean((2, 3)))
 
 
@@ -175,6 +176,9 @@ case("shuffle", torchvision.models.shufflenet_v2_x0_5(num_classes=10), 64,
      compared=1)
 case("chosen", Chosen(), 2)
 case("nearest", Enlarged("nearest"), 16)
-case("linear", Enlarged("bilinear"), 16,
-     refused="linear: Resize: the runtime has no kernel for Resize")
+case("linear", Enlarged("bilinear"), 16)
+case("corners", Enlarged("bilinear", align_corners=True), 16)
+case("other_size", Enlarged("bilinear", size=(11, 5)), 16)
+case("cubic", Enlarged("bicubic"), 16,
+     refused="cubic: Resize: the runtime has no kernel for Resize")
 sys.exit(bad)

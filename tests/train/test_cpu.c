@@ -93,6 +93,8 @@ static const struct op_case real_cases[] = {
     {"split of features", "split", X(20, 96), {.axis = 1, .ndims = 2, .dims = {32, 64}}},
     {"slice of channels", "slice", X(48, 9, 8), {.axis = 0, .ndims = 2, .dims = {24, 48}}},
     {"resize by 2", "resize", X(40, 9, 8), {.ndims = 2, .dims = {18, 16}}},
+    {"resize by 2, linear", "resize", X(40, 9, 8), {.ndims = 2, .dims = {18, 16}, .alpha = 1, .beta = 0.5}},
+    {"resize of a volume, linear", "resize", X(8, 4, 5, 3), {.ndims = 3, .dims = {8, 3, 6}, .alpha = 1, .offset = 1}},
     {"resize of a volume", "resize", X(8, 4, 5, 3), {.ndims = 3, .dims = {8, 10, 6}}},
     {"adaptive_avg_pool 7", "adaptive_avg_pool", X(40, 13, 10), {.ndims = 2, .dims = {7, 7}}},
     {"global_max_pool 100", "global_max_pool", X(100, 7, 9), {.groups = 0}},

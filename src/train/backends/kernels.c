@@ -311,6 +311,22 @@ void train_operands(const struct train_call *c, struct train_operands *o)
         weight_operands(c, o);
 }
 
+/* ---- between elements ----------------------------------------------------------- */
+
+double train_resize_share(const struct pdl_attr *a, int64_t from, int64_t to,
+                          int64_t y, int64_t *first)
+{
+    double x;
+
+    if (a->offset > 0) /* ends lie on ends */
+        x = to > 1 ? (double)y * (double)(from - 1) / (double)(to - 1) : 0;
+    else
+        x = ((double)y + a->beta) * (double)from / (double)to - a->beta;
+    x = x < 0 ? 0 : x > (double)(from - 1) ? (double)(from - 1) : x;
+    *first = (int64_t)x;
+    return x - (double)*first;
+}
+
 /* ---- distances -------------------------------------------------------------------- */
 
 double train_slope(const struct pdl_attr *a, int64_t head)

@@ -159,6 +159,11 @@ int64_t train_rotated(const struct train_call *c, int64_t *width);
 /* By how much a rope turns pair e of d features from one position to the
  * next. */
 double train_rope_step(const struct pdl_attr *a, int64_t e, int64_t d);
+/* A linear resize of `from` elements to `to`: element y lies between *first and
+ * the one after it (which may be past the end: its share is then 0), whose
+ * share is returned. */
+double train_resize_share(const struct pdl_attr *a, int64_t from, int64_t to,
+                          int64_t y, int64_t *first);
 /* Which function a pointwise node is: its operator's name, or a form of it
  * ("gelu_tanh"). */
 const char *train_function(const struct pdl_node *n);

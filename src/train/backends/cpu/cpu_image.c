@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Images with channels last, a position at a time: resizing to the nearest
- * element, pooling to given extents, the largest of a whole image, and local
+ * element or between elements, pooling to given extents, the largest of a whole image, and local
  * response normalisation. */
 #include "train/backends/cpu/cpu.h"
 #include "train/backends/cpu/simd.h"
@@ -21,6 +21,7 @@ struct image_kernel {
     int64_t n, c;      /* samples, channels */
     struct image x, y; /* the part at hand, and the whole tensor's extents */
     struct train_simd_lrn lrn;
+    const struct pdl_attr *attr;
     void (*one)(const struct image_kernel *k, int64_t sample, void *const *in,
                 void *const *out);
 };
@@ -104,6 +105,52 @@ static void resize(const struct image_kernel *k, int64_t n, void *const *in,
             memset(y, 0, (size_t)k->c * sizeof *y);
         else if (x)
             train_simd_add(x, y, x, k->c);
+    }
+}
+
+/* ---- between elements ------------------------------------------------------------ */
+
+static void one_between(const struct image_kernel *k, int64_t n, float *x,
+                        float *y, const int64_t *g)
+{
+    int64_t first[S];
+    float far[S];
+
+    for (int d = 0; d < S; d++)
+        far[d] = (float)train_resize_share(k->attr, k->x.whole[d],
+                                           k->y.whole[d], g[d], &first[d]);
+    for (int corner = 0; corner < 1 << S; corner++) {
+        int64_t place[S];
+        float share = 1, *p;
+
+        for (int d = 0; d < S; d++) {
+            bool second = corner >> d & 1;
+
+            share *= second ? far[d] : 1 - far[d];
+            place[d] = first[d] + second;
+        }
+        p = share > 0 ? at(k, &k->x, x, n, place) : NULL;
+        if (p && k->forward)
+            train_simd_add_scaled(p, share, y, k->c);
+        else if (p)
+            train_simd_add_scaled(y, share, p, k->c);
+    }
+}
+
+static void linear(const struct image_kernel *k, int64_t n, void *const *in,
+                   void *const *out)
+{
+    int64_t g[S], from = volume(&k->x) * k->c, to = volume(&k->y) * k->c;
+
+    if (k->forward)
+        memset((float *)out[0] + n * to, 0, (size_t)to * 4);
+    else
+        memset((float *)out[0] + n * from, 0, (size_t)from * 4);
+    for (int64_t i = 0; i < volume(&k->y); i++) {
+        float *y = (float *)(k->forward ? out[0] : in[0]) + n * to + i * k->c;
+
+        global_index(&k->y, i, g);
+        one_between(k, n, k->forward ? in[0] : out[0], y, g);
     }
 }
 
@@ -275,6 +322,7 @@ static enum pdl_status make(struct cpu_state *s, const struct train_call *c,
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     k->op = o;
     k->forward = forward;
+    k->attr = &c->node->attr;
     k->n = c->in[0].box.hi[0] - c->in[0].box.lo[0];
     k->c = c->in[0].box.hi[1] - c->in[0].box.lo[1];
     describe(forward ? &c->in[0] : &c->out[0], &t[c->node->in[0]], &k->x);
@@ -284,7 +332,7 @@ static enum pdl_status make(struct cpu_state *s, const struct train_call *c,
     else if (strcmp(op, "adaptive_avg_pool") == 0)
         k->one = adaptive;
     else if (strcmp(op, "resize") == 0)
-        k->one = resize;
+        k->one = c->node->attr.alpha > 0 ? linear : resize;
     else if (strcmp(op, "lrn") == 0 && k->c <= LRN_MOST && whole(&k->x))
         k->one = response;
     set_response(k, &c->node->attr);

@@ -238,9 +238,46 @@ static bool from_nearest(const struct ref_run *r, const int64_t *y, int *k,
     return true;
 }
 
+/* The sum of the elements around, each by how near it is. */
+static void between(struct ref_run *r)
+{
+    bool forward = r->call->pass == PDL_FORWARD;
+    struct ref_array *x = forward ? &r->in[0] : &r->out[0];
+    struct ref_array *y = forward ? &r->out[0] : &r->in[r->op.dy];
+    const struct pdl_tensor *xt = in_shape(r, 0), *yt = out_shape(r, 0);
+    int64_t i[PDL_BOX_DIMS] = {0};
+
+    REF_EACH(&y->box, i)
+    for (int corner = 0; corner < 1 << (xt->rank - 1); corner++) {
+        int64_t at[PDL_BOX_DIMS] = {i[0], i[1]};
+        double share = 1;
+        bool here = true;
+
+        for (int d = 1; d < xt->rank; d++) {
+            double far = train_resize_share(&r->node->attr, xt->dim[d],
+                                            yt->dim[d], i[d + 1], &at[d + 1]);
+            bool second = corner >> (d - 1) & 1;
+
+            share *= second ? far : 1 - far;
+            at[d + 1] += second;
+            here = here && at[d + 1] >= x->box.lo[d + 1] &&
+                   at[d + 1] < x->box.hi[d + 1];
+        }
+        if (!here)
+            continue;
+        if (forward)
+            y->at[ref_offset(y, i)] += share * x->at[ref_offset(x, at)];
+        else
+            x->at[ref_offset(x, at)] += share * y->at[ref_offset(y, i)];
+    }
+}
+
 static void resize(struct ref_run *r)
 {
-    move(r, from_nearest);
+    if (r->node->attr.alpha > 0)
+        between(r);
+    else
+        move(r, from_nearest);
 }
 
 /* ---- one token in front -------------------------------------------------------------- */
