@@ -32,13 +32,14 @@ struct pdl_sampler {
     double rate;
     struct pdl_order order; /* of the list */
     int64_t workers, nmoves;
-    int64_t *slot;    /* samples, worker by worker */
-    int64_t *mine;    /* what workers train, in this epoch's order, in the */
-    int64_t *nmine;   /* room of their slots, and how many */
-    int64_t *leaving; /* slots in the order in which they are exchanged */
-    int64_t *partner; /* of each worker; NULL: another for each sample */
-    int64_t *again;   /* hidden samples by worker, to be looked at again */
-    uint32_t *key;    /* to sort by; and its scratch */
+    int64_t *slot;      /* samples, worker by worker */
+    int64_t *mine;      /* what workers train, in this epoch's order, in the */
+    int64_t *nmine;     /* room of their slots, and how many */
+    int64_t *leaving;   /* slots in the order in which they are exchanged */
+    int64_t *partner;   /* of each worker; NULL: another for each sample: */
+    int32_t *to, *from; /* of move j, by worker: [nmoves][workers] */
+    int64_t *again;     /* hidden samples by worker, to be looked at again */
+    uint32_t *key;      /* to sort by; and its scratch */
     int64_t *sorted;
     struct pdl_sampler_part part[10];
     int nparts;
@@ -51,6 +52,11 @@ void data_sort(pdl_sampler *s, int64_t n);
 uint32_t data_key_of(float v); /* in the order of the numbers; NaN is last */
 /* Samples by loss before this epoch, ascending, into s->sorted. */
 void data_sort_by_loss(pdl_sampler *s);
+/* Of the k >= 1 lowest losses the largest key; `equal` samples of exactly this
+ * key, the first ones, are among them. Sets s->key. */
+uint32_t data_lowest_losses(pdl_sampler *s, int64_t k, int64_t *equal);
+/* Samples of an order that has a state; ids of these fit 32 bits. */
+#define DATA_MOST ((int64_t)1 << 32)
 
 /* ---- hiding ------------------------------------------------------------ */
 
@@ -92,6 +98,8 @@ extern const char *const data_places[]; /* deal.c */
 int64_t data_slots_begin(const pdl_sampler *s, int64_t worker);
 /* Slots by key[], hidden samples last: worker's part of s->leaving. */
 void data_leave_in_order(pdl_sampler *s, int64_t worker);
+/* Another receiver for each sample that a worker sends: s->to, s->from. */
+void data_draw_receivers(pdl_sampler *s);
 enum pdl_status data_deal_open(pdl_sampler *s, struct pdl_err *err);
 void data_deal_epoch(pdl_sampler *s);
 void data_deal_exchange(pdl_sampler *s);

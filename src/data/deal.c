@@ -82,6 +82,12 @@ static enum pdl_status place_samples(pdl_sampler *s, struct pdl_err *err)
     return PDL_OK;
 }
 
+static enum pdl_status no_memory(const pdl_sampler *s, struct pdl_err *err)
+{
+    return pdl_fail(err, PDL_ENOMEM, "out of memory for %lld samples",
+                    (long long)s->opt.samples);
+}
+
 enum pdl_status data_deal_open(pdl_sampler *s, struct pdl_err *err)
 {
     int64_t n = s->opt.samples, least;
@@ -106,11 +112,16 @@ enum pdl_status data_deal_open(pdl_sampler *s, struct pdl_err *err)
     s->sorted = PDL_NEW(s->arena, int64_t, 2 * n);
     if (!s->slot || !s->mine || !s->leaving || !s->nmine || !s->partner ||
         !s->key || !s->sorted)
-        return pdl_fail(err, PDL_ENOMEM, "out of memory for %lld samples",
-                        (long long)n);
+        return no_memory(s, err);
     least = n / s->workers; /* the smallest share */
     if (s->deal->leave)     /* a rounding error is no sample */
         s->nmoves = (int64_t)(q * (double)least + 1e-9);
+    if (!s->deal->by_loss) {
+        s->to = PDL_NEW(s->arena, int32_t, s->nmoves * s->workers + 1);
+        s->from = PDL_NEW(s->arena, int32_t, s->nmoves * s->workers + 1);
+        if (!s->to || !s->from)
+            return no_memory(s, err);
+    }
     return place_samples(s, err);
 }
 
@@ -130,24 +141,44 @@ bool data_deal_is_whole(const pdl_sampler *s)
 
 /* ---- an epoch ---------------------------------------------------------- */
 
+/* Fisher and Yates. 32 bits a draw: no place of n is likelier than another by
+ * more than n / 2^32 of its chance. */
+static void shuffle(int64_t *list, int64_t n, uint64_t key, uint64_t stream)
+{
+    enum { AT_ONCE = 256 };
+    uint32_t word[AT_ONCE];
+
+    for (int64_t i = n - 1, at = 0; i > 0; i--, at++) {
+        int64_t j, x = list[i];
+
+        if (at % AT_ONCE == 0)
+            pdl_philox_words(key, stream, (uint64_t)at,
+                             i < AT_ONCE ? i : AT_ONCE, word);
+        j = (int64_t)((uint64_t)word[at % AT_ONCE] * (uint64_t)(i + 1) >> 32);
+        list[i] = list[j];
+        list[j] = x;
+    }
+}
+
 /* What a worker trains: its samples that are not hidden, shuffled; all of them
  * when every one is. */
 static void shuffle_own(pdl_sampler *s, int64_t w)
 {
     int64_t from = data_slots_begin(s, w), n = pdl_sampler_slots(s, w), k = 0;
-    uint64_t key = pdl_draw_key(s->opt.seed, PDL_DRAW_ORDER, s->epoch);
-    struct pdl_order o;
+    const int64_t *slot = s->slot + from;
+    int64_t *mine = s->mine + from;
 
-    pdl_order_begin(&o, &data_shuffle_global, key + (uint64_t)w, s->epoch, n);
-    for (int64_t i = 0; i < n; i++) {
-        int64_t x = s->slot[from + pdl_order_at(&o, i)];
-
-        if (!s->hides || !s->hides[x])
-            s->mine[from + k++] = x;
+    for (int64_t i = 0; s->hides && i < n; i++) {
+        mine[k] = slot[i];
+        k += !s->hides[slot[i]];
     }
-    for (int64_t i = 0; k == 0 && i < n; i++)
-        s->mine[from + i] = s->slot[from + pdl_order_at(&o, i)];
-    s->nmine[w] = k > 0 ? k : n;
+    if (k == 0) {
+        memcpy(mine, slot, (size_t)n * sizeof mine[0]);
+        k = n;
+    }
+    s->nmine[w] = k;
+    shuffle(mine, k, pdl_draw_key(s->opt.seed, PDL_DRAW_ORDER, s->epoch),
+            (uint64_t)w);
 }
 
 /* Positions of a batch go to workers as the plan deals them to ranks: each
@@ -221,11 +252,15 @@ void data_leave_in_order(pdl_sampler *s, int64_t w)
     int64_t *to = s->leaving + from;
 
     data_sort(s, n);
+    if (!s->hides) {
+        memcpy(to, s->sorted, (size_t)n * sizeof to[0]);
+        return;
+    }
     for (int hidden = 0; hidden < 2; hidden++)
         for (int64_t i = 0; i < n; i++) {
             int64_t x = s->slot[from + s->sorted[i]];
 
-            if ((s->hides && s->hides[x]) == (hidden == 1))
+            if (s->hides[x] == hidden)
                 *to++ = s->sorted[i];
         }
 }
@@ -237,17 +272,23 @@ int64_t pdl_sampler_moves(const pdl_sampler *s)
     return s->nmoves;
 }
 
-/* For its j-th sample every worker has another receiver: a permutation of the
- * workers for each j. */
-static void by_permutation(const pdl_sampler *s, int64_t w, int64_t j,
-                           struct pdl_sampler_move *m)
+/* A permutation of the workers for each j. Its streams of random numbers begin
+ * behind those of leave_at_random, one a worker. */
+void data_draw_receivers(pdl_sampler *s)
 {
+    const uint64_t first = (uint64_t)1 << 32;
     uint64_t key = pdl_draw_key(s->opt.seed, PDL_DRAW_EXCHANGE, s->epoch);
-    struct pdl_order o;
+    int64_t m = s->workers, *to = s->sorted; /* nothing is being sorted */
 
-    pdl_order_begin(&o, &data_shuffle_global, key, j, s->workers);
-    m->to = pdl_order_at(&o, w);
-    m->from = pdl_order_find(&o, w);
+    for (int64_t j = 0; j < s->nmoves; j++) {
+        for (int64_t w = 0; w < m; w++)
+            to[w] = w;
+        shuffle(to, m, key, first + (uint64_t)j);
+        for (int64_t w = 0; w < m; w++) {
+            s->to[j * m + w] = (int32_t)to[w];
+            s->from[j * m + to[w]] = (int32_t)w;
+        }
+    }
 }
 
 struct pdl_sampler_move pdl_sampler_move(const pdl_sampler *s, int64_t w,
@@ -258,10 +299,12 @@ struct pdl_sampler_move pdl_sampler_move(const pdl_sampler *s, int64_t w,
     assert(w >= 0 && w < s->workers && j >= 0 && j < s->nmoves);
     m.slot = s->leaving[data_slots_begin(s, w) + j];
     m.sample = pdl_sampler_slot(s, w, m.slot);
-    if (s->deal->by_loss)
+    if (s->deal->by_loss) {
         m.to = m.from = s->partner[w];
-    else
-        by_permutation(s, w, j, &m);
+    } else {
+        m.to = s->to[j * s->workers + w];
+        m.from = s->from[j * s->workers + w];
+    }
     return m;
 }
 

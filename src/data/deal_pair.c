@@ -8,8 +8,6 @@
  * replacement (the exponential clocks of Efraimidis and Spirakis, IPL 2006). */
 #include "data_priv.h"
 
-#include <math.h>
-
 static float importance(const pdl_sampler *s, int64_t w)
 {
     int64_t n = pdl_sampler_slots(s, w);
@@ -32,20 +30,42 @@ static void find_partners(pdl_sampler *s)
         s->partner[s->sorted[i]] = s->sorted[s->workers - 1 - i];
 }
 
+/* -log2((u + 1/2) / 2^32) in 2^24ths. By integers, a bit for each squaring:
+ * all ranks must find the same, and logarithms of C libraries differ. */
+static uint32_t minus_log(uint32_t u)
+{
+    enum { BITS = 24 };
+    uint64_t x = 2 * (uint64_t)u + 1;
+    int lead = 63 - __builtin_clzll(x);
+    uint32_t part = 0;
+
+    x = lead < 32 ? x << (31 - lead) : x >> 1; /* 1 <= x < 2, times 2^31 */
+    for (int i = 0; i < BITS; i++) {
+        uint32_t bit;
+
+        x = x * x >> 31;
+        bit = (uint32_t)(x >> 32);
+        part = part << 1 | bit;
+        x >>= bit;
+    }
+    return (uint32_t)(33 - lead) * (1u << BITS) - part;
+}
+
 static void leave_by_loss(pdl_sampler *s)
 {
-    const double least = 1e-8; /* also a sample without a loss may go */
+    const float least = 1e-8f; /* also a sample without a loss may go */
+    uint64_t key = pdl_draw_key(s->opt.seed, PDL_DRAW_EXCHANGE, s->epoch);
 
     find_partners(s);
     for (int64_t w = 0; w < s->workers; w++) {
         int64_t n = pdl_sampler_slots(s, w);
 
+        pdl_philox_words(key, (uint64_t)w + 1, 0, n, s->key);
         for (int64_t i = 0; i < n; i++) {
-            int64_t x = pdl_sampler_slot(s, w, i);
-            double u = data_draw(s, PDL_DRAW_EXCHANGE, x);
-            double loss = (double)s->before.loss[x] + least;
+            float loss = s->before.loss[pdl_sampler_slot(s, w, i)] + least;
+            double clock = (double)minus_log(s->key[i]) / (double)loss;
 
-            s->key[i] = data_key_of((float)(-log1p(-u) / loss));
+            s->key[i] = data_key_of((float)clock);
         }
         data_leave_in_order(s, w);
     }

@@ -13,12 +13,11 @@ static void leave_at_random(pdl_sampler *s)
     uint64_t key = pdl_draw_key(s->opt.seed, PDL_DRAW_EXCHANGE, s->epoch);
 
     for (int64_t w = 0; w < s->workers; w++) {
-        int64_t n = pdl_sampler_slots(s, w);
-
-        for (int64_t i = 0; i < n; i++)
-            s->key[i] = pdl_philox(key, (uint64_t)w + 1, (uint64_t)i).v[3];
+        pdl_philox_words(key, (uint64_t)w + 1, 0, pdl_sampler_slots(s, w),
+                         s->key);
         data_leave_in_order(s, w);
     }
+    data_draw_receivers(s);
 }
 
 const struct data_deal data_deal_local = {

@@ -37,16 +37,17 @@ static void choose(pdl_sampler *s)
 {
     double f = cap(s), most = -log(s->hide_with.value[TAU]), h;
     int64_t candidates = (int64_t)(f * (double)s->opt.samples + 1e-9);
-    int64_t hidden = 0;
+    int64_t hidden = 0, equal = 0;
+    uint32_t limit =
+        candidates > 0 ? data_lowest_losses(s, candidates, &equal) : 0;
 
-    data_sort_by_loss(s);
-    for (int64_t i = 0; i < candidates; i++) {
-        int64_t x = s->sorted[i];
-        bool sure = (s->before.flags[x] & DATA_CORRECT) != 0 &&
-                    (double)s->before.loss[x] <= most;
+    for (int64_t i = 0; candidates > 0 && i < s->opt.samples; i++) {
+        bool low = s->key[i] < limit || (s->key[i] == limit && equal-- > 0);
+        bool sure = (s->before.flags[i] & DATA_CORRECT) != 0 &&
+                    (double)s->before.loss[i] <= most;
 
-        s->hides[x] = sure;
-        hidden += sure;
+        s->hides[i] = low && sure;
+        hidden += low && sure;
     }
     h = (double)hidden / (double)s->opt.samples;
     if ((double)s->epoch >= s->opt.warmup_epochs &&

@@ -128,9 +128,6 @@ static enum pdl_status check(const struct pdl_sampler_options *o,
     return PDL_OK;
 }
 
-/* Orders with state have arrays of all samples. */
-static const int64_t MOST = (int64_t)1 << 36;
-
 static enum pdl_status open_sampler(pdl_sampler *s, struct pdl_err *err)
 {
     const char *deal = s->opt.deal ? s->opt.deal : "global";
@@ -155,7 +152,7 @@ static enum pdl_status open_sampler(pdl_sampler *s, struct pdl_err *err)
                         "%s draws from all samples: --shuffle %s has them on "
                         "workers",
                         s->hide->is.name, s->deal->is.name);
-    if (!pdl_sampler_is_plain(s) && s->opt.samples > MOST)
+    if (!pdl_sampler_is_plain(s) && s->opt.samples > DATA_MOST)
         return pdl_fail(err, PDL_EINVAL,
                         "--shuffle %s, --hide %s: not for %lld samples", deal,
                         hide, (long long)s->opt.samples);
@@ -199,18 +196,23 @@ void pdl_sampler_destroy(pdl_sampler *s)
 
 /* ---- an epoch ---------------------------------------------------------- */
 
+/* Each is written to both and counted in one: nobody can guess which. */
 static void list_samples(pdl_sampler *s)
 {
+    int64_t hidden = 0, rest = 0;
+
     if (!s->list)
         return;
-    s->nhidden = 0;
+    for (int64_t i = 0; i < s->opt.samples; i++) {
+        s->hidden[hidden] = i;
+        if (!s->hide->lists)
+            s->list[rest] = i;
+        hidden += s->hides[i];
+        rest += !s->hides[i];
+    }
+    s->nhidden = hidden;
     if (!s->hide->lists)
-        s->nlist = 0;
-    for (int64_t i = 0; i < s->opt.samples; i++)
-        if (s->hides[i])
-            s->hidden[s->nhidden++] = i;
-        else if (!s->hide->lists)
-            s->list[s->nlist++] = i;
+        s->nlist = rest;
 }
 
 /* Less than a batch: the epoch trains hidden samples too. */

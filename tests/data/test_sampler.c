@@ -592,13 +592,78 @@ static void sorting_is_stable_and_knows_all_floats(void **state)
         assert_true(data_key_of(want[i - 1]) < data_key_of(want[i]));
     for (int64_t i = 0; i < 3000; i++)
         s->key[i] = pdl_philox(1, 0, (uint64_t)i).v[0] & 0xfff003ffu;
-    data_sort(s, 3000);
-    for (int64_t i = 1; i < 3000; i++) {
-        int64_t a = s->sorted[i - 1], b = s->sorted[i];
+    for (int64_t n = 1; n <= 3000; n = n < 60 ? n + 1 : n * 50) {
+        data_sort(s, n);
+        for (int64_t i = 1; i < n; i++) {
+            int64_t a = s->sorted[i - 1], b = s->sorted[i];
 
-        assert_true(s->key[a] < s->key[b] || (s->key[a] == s->key[b] && a < b));
+            assert_true(s->key[a] < s->key[b] ||
+                        (s->key[a] == s->key[b] && a < b));
+        }
     }
     pdl_sampler_destroy(s);
+}
+
+/* What is found without sorting is what sorting finds: few values, so that the
+ * limit has ties. */
+static void the_lowest_are_the_first_of_the_sorted(void **state)
+{
+    enum { N = 200 };
+    pdl_sampler *s = make(N, 1, NULL, "kakurenbo");
+
+    (void)state;
+    for (int k = 1; k <= N; k++) {
+        uint32_t last;
+        int64_t equal, ties = 0;
+
+        for (int i = 0; i < N; i++) {
+            uint32_t x = pdl_philox(3, (uint64_t)k, (uint64_t)i).v[0];
+
+            s->before.loss[i] = x % 40 ? (float)(x % (uint32_t)k) / 3 : NAN;
+        }
+        data_sort_by_loss(s);
+        last = s->key[s->sorted[k - 1]];
+        for (int i = 0; i < k; i++)
+            ties += s->key[s->sorted[i]] == last;
+        assert_int_equal(data_lowest_losses(s, k, &equal), last);
+        assert_int_equal(equal, ties);
+    }
+    pdl_sampler_destroy(s);
+}
+
+/* Four samples of a worker, and four workers that exchange: of 4800 epochs
+ * each of 24 orders comes 200 times, give or take five deviations of 14. */
+static void all_orders_of_workers_are_as_likely(void **state)
+{
+    pdl_sampler *own = make(4, 1, "local:workers=1", NULL);
+    pdl_sampler *four = make(8, 4, "partial:workers=4,q=0.5", NULL);
+    int orders[2][256] = {0};
+
+    (void)state;
+    for (int e = 0; e < 4800; e++) {
+        int a = 0, b = 0;
+
+        pdl_sampler_next(own);
+        pdl_sampler_next(four);
+        for (int64_t i = 0; i < 4; i++) {
+            a = a * 4 + (int)pdl_sampler_at(own, i);
+            b = b * 4 + (int)pdl_sampler_move(four, i, 0).to;
+        }
+        orders[0][a]++;
+        orders[1][b]++;
+    }
+    for (int k = 0; k < 2; k++) {
+        int seen = 0;
+
+        for (int i = 0; i < 256; i++)
+            if (orders[k][i]) {
+                assert_in_range(orders[k][i], 130, 270);
+                seen++;
+            }
+        assert_int_equal(seen, 24);
+    }
+    pdl_sampler_destroy(own);
+    pdl_sampler_destroy(four);
 }
 
 int main(void)
@@ -623,6 +688,8 @@ int main(void)
         cmocka_unit_test(a_run_goes_on_in_the_middle_of_an_epoch),
         cmocka_unit_test(wrong_texts_are_refused_with_a_hint),
         cmocka_unit_test(sorting_is_stable_and_knows_all_floats),
+        cmocka_unit_test(the_lowest_are_the_first_of_the_sorted),
+        cmocka_unit_test(all_orders_of_workers_are_as_likely),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
