@@ -158,7 +158,7 @@ enum pdl_status pdl_store_sync(pdl_store *s, struct pdl_err *err);
 int64_t pdl_store_count(const pdl_store *s);
 bool pdl_store_has(pdl_store *s, int64_t sample);
 /* The sample in a slot, 0 .. capacity-1; -1: none. */
-int64_t pdl_store_at(const pdl_store *s, int64_t slot);
+int64_t pdl_store_at(pdl_store *s, int64_t slot);
 /* A sample's bytes, record_bytes of them; PDL_EPARSE when they are damaged. */
 enum pdl_status pdl_store_get(pdl_store *s, int64_t sample, void *record,
                               struct pdl_err *err);

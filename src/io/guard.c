@@ -11,20 +11,22 @@
 #include <signal.h>
 #include <sys/stat.h>
 
-static _Thread_local struct io_guard guard;
+static _Thread_local struct io_guard *volatile inner;
 static struct sigaction before;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void on_bus(int number, siginfo_t *info, void *context)
 {
+    struct io_guard *g = inner;
+
     (void)context;
-    if (!guard.on) { /* happens again, with the old handler */
+    if (!g) { /* happens again, with the old handler */
         sigaction(number, &before, NULL);
         return;
     }
-    guard.on = 0;
-    guard.at = info->si_addr;
-    siglongjmp(guard.jump, 1);
+    inner = g->outer;
+    g->at = info->si_addr;
+    siglongjmp(g->jump, 1);
 }
 
 static bool is_ours(const struct sigaction *a)
@@ -32,7 +34,7 @@ static bool is_ours(const struct sigaction *a)
     return (a->sa_flags & SA_SIGINFO) && a->sa_sigaction == on_bus;
 }
 
-static void install(void)
+void io_guard_install(void)
 {
     struct sigaction a = {.sa_sigaction = on_bus,
                           .sa_flags = SA_SIGINFO | SA_NODEFER},
@@ -49,16 +51,21 @@ static void install(void)
     pthread_mutex_unlock(&lock);
 }
 
-struct io_guard *io_guard_begin(void)
+void io_guard_begin(struct io_guard *g)
 {
-    install();
-    guard.on = 1;
-    return &guard;
+    io_guard_install();
+    io_guard_push(g);
 }
 
-void io_guard_end(struct io_guard *g)
+void io_guard_push(struct io_guard *g)
 {
-    g->on = 0;
+    g->outer = inner;
+    inner = g;
+}
+
+void io_guard_end(const struct io_guard *g)
+{
+    inner = g->outer;
 }
 
 const char *io_file_at(const pdl_io *io, const void *at)
@@ -75,7 +82,11 @@ const char *io_file_at(const pdl_io *io, const void *at)
 enum pdl_status io_guard_fail(const pdl_io *io, const struct io_guard *g,
                               struct pdl_err *err)
 {
-    const char *path = io_file_at(io, g->at);
+    return io_guard_shorter(io_file_at(io, g->at), err);
+}
+
+enum pdl_status io_guard_shorter(const char *path, struct pdl_err *err)
+{
     struct stat sb;
 
     if (stat(path, &sb) != 0)

@@ -1,11 +1,14 @@
 /* Reading what is mapped, though it may shrink (guard.c):
  *
- *     struct io_guard *g = io_guard_begin();
- *     if (sigsetjmp(g->jump, 0) == 0)
+ *     struct io_guard g;
+ *     io_guard_begin(&g);
+ *     if (sigsetjmp(g.jump, 0) == 0)
  *         st = ...read...;
  *     else
- *         st = io_guard_fail(io, g, err);
- *     io_guard_end(g);
+ *         st = io_guard_fail(io, &g, err);
+ *     io_guard_end(&g);
+ *
+ * Who holds a lock meanwhile has a guard of its own inside of that of others.
  */
 #ifndef IO_GUARD_H
 #define IO_GUARD_H
@@ -17,14 +20,20 @@
 
 struct io_guard {
     sigjmp_buf jump;
-    volatile sig_atomic_t on;
+    struct io_guard *outer;
     const void *volatile at;
 };
 
-struct io_guard *io_guard_begin(void);
-void io_guard_end(struct io_guard *g);
+void io_guard_begin(struct io_guard *g);
+/* The two halves of it: the handler, by a system call, and the place to come
+ * back to. */
+void io_guard_install(void);
+void io_guard_push(struct io_guard *g);
+void io_guard_end(const struct io_guard *g);
 enum pdl_status io_guard_fail(const pdl_io *io, const struct io_guard *g,
                               struct pdl_err *err);
+/* What a file that has become shorter is told of. */
+enum pdl_status io_guard_shorter(const char *path, struct pdl_err *err);
 /* The file that holds this place; the data set's path where none does. */
 const char *io_file_at(const pdl_io *io, const void *at);
 

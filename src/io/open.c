@@ -154,14 +154,15 @@ static enum pdl_status open_guarded(pdl_io *io, const struct io_format *f,
                                     const struct io_source *src,
                                     struct pdl_err *err)
 {
-    struct io_guard *g = io_guard_begin();
+    struct io_guard g;
     enum pdl_status st;
 
-    if (sigsetjmp(g->jump, 0) == 0)
+    io_guard_begin(&g);
+    if (sigsetjmp(g.jump, 0) == 0)
         st = f->open(io, src, err);
     else
-        st = io_guard_fail(io, g, err);
-    io_guard_end(g);
+        st = io_guard_fail(io, &g, err);
+    io_guard_end(&g);
     return st;
 }
 

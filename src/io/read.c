@@ -268,14 +268,15 @@ guarded(const pdl_io *io, const struct pdl_read *r, float *buf, float *dst,
                                 float *buf, float *dst, struct pdl_err *err),
         struct pdl_err *err)
 {
-    struct io_guard *g = io_guard_begin();
+    struct io_guard g;
     enum pdl_status st;
 
-    if (sigsetjmp(g->jump, 0) == 0)
+    io_guard_begin(&g);
+    if (sigsetjmp(g.jump, 0) == 0)
         st = read(io, r, buf, dst, err);
     else
-        st = io_guard_fail(io, g, err);
-    io_guard_end(g);
+        st = io_guard_fail(io, &g, err);
+    io_guard_end(&g);
     return st;
 }
 

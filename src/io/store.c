@@ -3,6 +3,7 @@
  * Samples in a store: found by a hash table of their ids, put into free slots,
  * dropped. A checksum is looked at when the sample is read for the first time
  * since the store was opened. */
+#include "guard.h"
 #include "store.h"
 
 #include <stdlib.h>
@@ -95,86 +96,143 @@ enum pdl_status io_store_index(pdl_store *s, struct pdl_err *err)
 
 /* ---- samples ------------------------------------------------------------- */
 
+/* What is done with a sample: the fields that the act needs. */
+struct touch {
+    int64_t sample, slot;
+    void *to;
+    const void *from;
+    const struct pdl_box *box;
+    bool target;
+};
+typedef enum pdl_status act(pdl_store *s, struct touch *t, struct pdl_err *err);
+
+/* Whatever looks at the file does so under the lock, and comes back here where
+ * the file has become shorter. The handler was set when the store was opened:
+ * setting it takes as long as reading a small sample. */
+static enum pdl_status under_lock(pdl_store *s, bool writes, act *does,
+                                  struct touch *t, struct pdl_err *err)
+{
+    struct io_guard g;
+    enum pdl_status st;
+
+    if (writes)
+        pthread_rwlock_wrlock(&s->lock);
+    else
+        pthread_rwlock_rdlock(&s->lock);
+    io_guard_push(&g);
+    if (sigsetjmp(g.jump, 0) == 0)
+        st = does(s, t, err);
+    else
+        st = io_guard_shorter(s->path, err);
+    io_guard_end(&g);
+    pthread_rwlock_unlock(&s->lock);
+    return st;
+}
+
 int64_t pdl_store_count(const pdl_store *s)
 {
     return s->count;
 }
 
+static enum pdl_status find(pdl_store *s, struct touch *t, struct pdl_err *err)
+{
+    t->slot = slot_of(s, t->sample);
+    return t->slot >= 0 ? PDL_OK
+                        : pdl_fail(err, PDL_EINVAL,
+                                   "%s: sample %lld is not in this store",
+                                   s->path, (long long)t->sample);
+}
+
 bool pdl_store_has(pdl_store *s, int64_t sample)
 {
-    bool has;
+    struct touch t = {.sample = sample};
 
-    pthread_rwlock_rdlock(&s->lock);
-    has = slot_of(s, sample) >= 0;
-    pthread_rwlock_unlock(&s->lock);
-    return has;
+    return under_lock(s, false, find, &t, NULL) == PDL_OK;
 }
 
-int64_t pdl_store_at(const pdl_store *s, int64_t slot)
+static enum pdl_status look(pdl_store *s, struct touch *t, struct pdl_err *err)
 {
-    return slot >= 0 && slot < s->h.capacity ? s->line[slot].sample : -1;
+    (void)err;
+    t->sample = s->line[t->slot].sample;
+    return PDL_OK;
 }
 
-static enum pdl_status damaged(const pdl_store *s, int64_t sample,
-                               struct pdl_err *err)
+int64_t pdl_store_at(pdl_store *s, int64_t slot)
 {
-    return pdl_fail(err, PDL_EPARSE,
-                    "%s: sample %lld is damaged: its checksum is another",
-                    s->path, (long long)sample);
+    struct touch t = {.slot = slot};
+
+    if (slot < 0 || slot >= s->h.capacity ||
+        under_lock(s, false, look, &t, NULL) != PDL_OK)
+        return -1;
+    return t.sample;
 }
 
-static enum pdl_status absent(const pdl_store *s, int64_t sample,
+/* Whether it was looked at before or not. */
+static enum pdl_status verify(pdl_store *s, struct touch *t,
                               struct pdl_err *err)
 {
-    return pdl_fail(err, PDL_EINVAL, "%s: sample %lld is not in this store",
-                    s->path, (long long)sample);
+    enum pdl_status st = find(s, t, err);
+
+    if (st == PDL_OK &&
+        pdl_store_sum(s, t->sample, io_store_slot(s, t->slot)) !=
+            s->line[t->slot].sum)
+        st = pdl_fail(err, PDL_EPARSE,
+                      "%s: sample %lld is damaged: its checksum is another",
+                      s->path, (long long)t->sample);
+    return st;
 }
 
-/* Under the lock. Threads may both look: they write the same. */
-static bool is_good(const pdl_store *s, int64_t slot)
+/* Threads may both look: they write the same. */
+static enum pdl_status find_good(pdl_store *s, struct touch *t,
+                                 struct pdl_err *err)
 {
-    const struct store_line *l = &s->line[slot];
+    enum pdl_status st = find(s, t, err);
 
-    if (!__atomic_load_n(&s->verified[slot], __ATOMIC_RELAXED)) {
-        if (pdl_store_sum(s, l->sample, io_store_slot(s, slot)) != l->sum)
-            return false;
-        __atomic_store_n(&s->verified[slot], 1, __ATOMIC_RELAXED);
-    }
-    return true;
+    if (st != PDL_OK ||
+        __atomic_load_n(&s->verified[t->slot], __ATOMIC_RELAXED))
+        return st;
+    st = verify(s, t, err);
+    if (st == PDL_OK)
+        __atomic_store_n(&s->verified[t->slot], 1, __ATOMIC_RELAXED);
+    return st;
+}
+
+static enum pdl_status get(pdl_store *s, struct touch *t, struct pdl_err *err)
+{
+    enum pdl_status st = find_good(s, t, err);
+
+    if (st == PDL_OK)
+        memcpy(t->to, io_store_slot(s, t->slot), (size_t)s->h.record_bytes);
+    return st;
 }
 
 enum pdl_status pdl_store_get(pdl_store *s, int64_t sample, void *record,
                               struct pdl_err *err)
 {
-    enum pdl_status st = PDL_OK;
-    int64_t slot;
+    struct touch t = {.sample = sample, .to = record};
 
-    pthread_rwlock_rdlock(&s->lock);
-    slot = slot_of(s, sample);
-    if (slot < 0)
-        st = absent(s, sample, err);
-    else if (!is_good(s, slot))
-        st = damaged(s, sample, err);
-    else
-        memcpy(record, io_store_slot(s, slot), (size_t)s->h.record_bytes);
-    pthread_rwlock_unlock(&s->lock);
-    return st;
+    return under_lock(s, false, get, &t, err);
 }
 
 enum pdl_status pdl_store_check(pdl_store *s, int64_t sample,
                                 struct pdl_err *err)
 {
-    enum pdl_status st = PDL_OK;
-    int64_t slot;
+    struct touch t = {.sample = sample};
 
-    pthread_rwlock_rdlock(&s->lock);
-    slot = slot_of(s, sample);
-    if (slot < 0)
-        st = absent(s, sample, err);
-    else if (pdl_store_sum(s, sample, io_store_slot(s, slot)) !=
-             s->line[slot].sum)
-        st = damaged(s, sample, err);
-    pthread_rwlock_unlock(&s->lock);
+    return under_lock(s, false, verify, &t, err);
+}
+
+static enum pdl_status get_part(pdl_store *s, struct touch *t,
+                                struct pdl_err *err)
+{
+    struct io_array a = t->target ? s->target : s->input;
+    bool integer = (t->target ? s->h.target : s->h.input).integer != 0;
+    enum pdl_status st = find_good(s, t, err);
+
+    if (st == PDL_OK) {
+        a.at = io_store_slot(s, t->slot) + (t->target ? s->target_at : 0);
+        io_array_read(&a, 0, t->box, integer, t->to);
+    }
     return st;
 }
 
@@ -182,72 +240,64 @@ enum pdl_status pdl_store_part(pdl_store *s, int64_t sample, bool target,
                                const struct pdl_box *box, void *dst,
                                struct pdl_err *err)
 {
-    struct io_array a = target ? s->target : s->input;
-    bool integer = (target ? s->h.target : s->h.input).integer != 0;
-    enum pdl_status st = PDL_OK;
-    int64_t slot;
+    struct touch t = {
+        .sample = sample, .to = dst, .box = box, .target = target};
 
-    pthread_rwlock_rdlock(&s->lock);
-    slot = slot_of(s, sample);
-    if (slot < 0)
-        st = absent(s, sample, err);
-    else if (!is_good(s, slot))
-        st = damaged(s, sample, err);
-    if (st == PDL_OK) {
-        a.at = io_store_slot(s, slot) + (target ? s->target_at : 0);
-        io_array_read(&a, 0, box, integer, dst);
-    }
-    pthread_rwlock_unlock(&s->lock);
-    return st;
+    return under_lock(s, false, get_part, &t, err);
+}
+
+/* Into the slot that it has, or a free one. */
+static enum pdl_status put(pdl_store *s, struct touch *t, struct pdl_err *err)
+{
+    int64_t at = probe(s, t->sample), slot = s->table[at];
+    bool fresh = slot < 0;
+
+    if (fresh && s->nfree == 0)
+        return pdl_fail(err, PDL_EINVAL,
+                        "%s: the store is full: %lld samples of %lld bytes",
+                        s->path, (long long)s->h.capacity,
+                        (long long)s->h.record_bytes);
+    slot = fresh ? s->free[s->nfree - 1] : slot;
+    memcpy(io_store_slot(s, slot), t->from, (size_t)s->h.record_bytes);
+    s->line[slot].sum = pdl_store_sum(s, t->sample, t->from);
+    s->verified[slot] = 1;
+    __atomic_store_n(&s->line[slot].sample, t->sample, __ATOMIC_RELEASE);
+    s->table[at] = (int32_t)slot;
+    s->nfree -= fresh;
+    s->count += fresh;
+    s->healed += !fresh;
+    return PDL_OK;
 }
 
 enum pdl_status pdl_store_put(pdl_store *s, int64_t sample, const void *record,
                               struct pdl_err *err)
 {
-    enum pdl_status st = PDL_OK;
-    int64_t at, slot;
+    struct touch t = {.sample = sample, .from = record};
 
-    pthread_rwlock_wrlock(&s->lock);
-    at = probe(s, sample);
-    slot = s->table[at];
-    if (sample < 0 || sample >= s->h.samples) {
-        st = pdl_fail(err, PDL_EINVAL, "%s: no sample %lld", s->path,
-                      (long long)sample);
-    } else if (slot < 0 && s->nfree == 0) {
-        st = pdl_fail(err, PDL_EINVAL,
-                      "%s: the store is full: %lld samples of %lld bytes",
-                      s->path, (long long)s->h.capacity,
-                      (long long)s->h.record_bytes);
-    } else {
-        bool fresh = slot < 0;
+    if (sample < 0 || sample >= s->h.samples)
+        return pdl_fail(err, PDL_EINVAL, "%s: no sample %lld", s->path,
+                        (long long)sample);
+    return under_lock(s, true, put, &t, err);
+}
 
-        slot = fresh ? s->free[s->nfree - 1] : slot;
-        memcpy(io_store_slot(s, slot), record, (size_t)s->h.record_bytes);
-        s->line[slot].sum = pdl_store_sum(s, sample, record);
-        s->verified[slot] = 1;
-        __atomic_store_n(&s->line[slot].sample, sample, __ATOMIC_RELEASE);
-        s->table[at] = (int32_t)slot;
-        s->nfree -= fresh;
-        s->count += fresh;
-        s->healed += !fresh;
-    }
-    pthread_rwlock_unlock(&s->lock);
-    return st;
+static enum pdl_status drop(pdl_store *s, struct touch *t, struct pdl_err *err)
+{
+    int64_t at = probe(s, t->sample), slot = s->table[at];
+
+    (void)err;
+    if (slot < 0)
+        return PDL_OK;
+    forget(s, at);
+    __atomic_store_n(&s->line[slot].sample, -1, __ATOMIC_RELEASE);
+    s->verified[slot] = 0;
+    s->free[s->nfree++] = (int32_t)slot;
+    s->count--;
+    return PDL_OK;
 }
 
 void pdl_store_drop(pdl_store *s, int64_t sample)
 {
-    int64_t at, slot;
+    struct touch t = {.sample = sample};
 
-    pthread_rwlock_wrlock(&s->lock);
-    at = probe(s, sample);
-    slot = s->table[at];
-    if (slot >= 0) {
-        forget(s, at);
-        __atomic_store_n(&s->line[slot].sample, -1, __ATOMIC_RELEASE);
-        s->verified[slot] = 0;
-        s->free[s->nfree++] = (int32_t)slot;
-        s->count--;
-    }
-    pthread_rwlock_unlock(&s->lock);
+    (void)under_lock(s, true, drop, &t, NULL);
 }

@@ -101,19 +101,19 @@ enum pdl_status pdl_store_encode(const pdl_store *s, const pdl_io *io,
                                  int split, int64_t sample, void *record,
                                  struct pdl_err *err)
 {
-    struct io_guard *g;
+    struct io_guard g;
     enum pdl_status st;
 
     if (split < 0 || split >= io->d.nsplits || sample < 0 ||
         sample >= io->d.split[split].samples)
         return pdl_fail(err, PDL_EINVAL, "%s: no sample %lld", io->path,
                         (long long)sample);
-    g = io_guard_begin();
-    if (sigsetjmp(g->jump, 0) == 0)
+    io_guard_begin(&g);
+    if (sigsetjmp(g.jump, 0) == 0)
         st = io_store_encode(s, io, split, sample, record, err);
     else
-        st = io_guard_fail(io, g, err);
-    io_guard_end(g);
+        st = io_guard_fail(io, &g, err);
+    io_guard_end(&g);
     return st;
 }
 
@@ -266,6 +266,7 @@ enum pdl_status pdl_store_open(const char *path, const pdl_io *source,
 
     if (!s)
         return pdl_fail(err, PDL_ENOMEM, "%s: out of memory", path);
+    io_guard_install();
     st = source ? open_for(s, source, split, capacity, err)
                 : io_store_open_file(s, false, err);
     if (st == PDL_OK) {

@@ -410,6 +410,43 @@ static void *read_on(void *arg)
     return NULL;
 }
 
+/* Whoever cuts the file: every act says so, and none keeps the lock. */
+static void a_file_cut_while_it_is_used_is_one_line(void **state)
+{
+    static const off_t lengths[] = {8192 + 3 * 4096, 8192, 0};
+    pdl_io *io = open_ok("digits", NULL);
+    static unsigned char record[8192];
+
+    (void)state;
+    for (size_t k = 0; k < sizeof lengths / sizeof lengths[0]; k++) {
+        struct pdl_err err = {"", ""};
+        pdl_io *over = NULL;
+        pdl_store *s;
+        int64_t x = 63;
+        float v[64];
+        struct pdl_read r = {.samples = &x,
+                             .nsamples = 1,
+                             .box = fx_all(&pdl_io_describe(io)->input)};
+
+        unlink(at());
+        s = open_store(io, 1000);
+        fill_from(s, io, 64);
+        assert_int_equal(pdl_io_over_store(io, s, 0, &over, NULL), PDL_OK);
+        assert_int_equal(truncate(at(), lengths[k]), 0);
+        assert_int_equal(pdl_store_get(s, x, record, &err), PDL_EIO);
+        assert_non_null(strstr(err.msg, "samples.store: has become shorter"));
+        assert_int_equal(pdl_store_check(s, x, NULL), PDL_EIO);
+        assert_int_equal(pdl_store_put(s, x, record, NULL), PDL_EIO);
+        assert_int_equal(pdl_io_input(over, &r, v, NULL), PDL_EIO);
+        assert_false(pdl_store_has(s, x));
+        assert_int_equal(pdl_store_at(s, 0), -1);
+        pdl_store_drop(s, x);
+        pdl_io_close(over);
+        pdl_store_close(s);
+    }
+    pdl_io_close(io);
+}
+
 static void samples_are_read_while_others_move(void **state)
 {
     pdl_io *io = open_ok("digits", NULL);
@@ -449,6 +486,7 @@ int main(void)
         cmocka_unit_test(headers_and_lengths_are_checked),
         cmocka_unit_test(a_full_disk_is_one_line),
         cmocka_unit_test(a_killed_process_leaves_whole_samples),
+        cmocka_unit_test(a_file_cut_while_it_is_used_is_one_line),
         cmocka_unit_test(samples_are_read_while_others_move),
     };
 
