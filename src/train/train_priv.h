@@ -473,8 +473,6 @@ enum pdl_status train_epochs_open(struct train_epochs *e,
                                   const struct pdl_train_job *job,
                                   struct train_samples *s, pdl_arena *a,
                                   struct pdl_err *err);
-enum pdl_status train_epochs_check(const struct train_epochs *e,
-                                   const pdl_trainer *t, struct pdl_err *err);
 void train_epochs_close(struct train_epochs *e);
 int64_t train_epochs_left(const struct train_epochs *e); /* batches */
 int64_t train_epochs_progress(const struct train_epochs *e);

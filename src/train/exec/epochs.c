@@ -96,17 +96,6 @@ void train_epochs_close(struct train_epochs *e)
     e->sampler = NULL;
 }
 
-/* Gradients are weighed where the host can reach them. */
-enum pdl_status train_epochs_check(const struct train_epochs *e,
-                                   const pdl_trainer *t, struct pdl_err *err)
-{
-    if (t->device && pdl_sampler_weights(e->sampler))
-        return pdl_fail(err, PDL_EINVAL,
-                        "this --hide weighs samples, which is done on the "
-                        "host only: use --device cpu");
-    return PDL_OK;
-}
-
 /* ---- where a run is ---------------------------------------------------- */
 
 int64_t train_epochs_left(const struct train_epochs *e)

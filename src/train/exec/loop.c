@@ -499,8 +499,6 @@ static enum pdl_status open_all(struct train_loop *l, struct pdl_err *err)
     if (st == PDL_OK && train_on_host(l->t))
         tell_on_host(l);
     if (st == PDL_OK)
-        st = train_epochs_check(&l->epochs, l->t, err);
-    if (st == PDL_OK)
         st = load_weights(l, err);
     if (st == PDL_OK)
         st = train_keep_weights(l, err);

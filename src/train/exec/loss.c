@@ -127,6 +127,27 @@ static void add_taken(pdl_trainer *t)
         }
 }
 
+/* As many samples as a task's arguments have room for. */
+enum { WEIGHED = 120 };
+struct weigh_args {
+    enum pdl_dtype dtype;
+    int64_t n, each; /* samples, elements of one */
+    float weight[WEIGHED];
+};
+_Static_assert(sizeof(struct weigh_args) <= TRAIN_ARGS, "arguments of a task");
+
+static void run_weigh(const void *args, void *const *at)
+{
+    const struct weigh_args *a = args;
+    int64_t bytes = a->each * pdl_dtype_bits(a->dtype) / 8;
+
+    for (int64_t i = 0; i < a->n; i++)
+        train_scale(a->dtype, (char *)at[0] + i * bytes, a->each,
+                    (double)a->weight[i]);
+}
+
+static const struct train_work weigh_work = {"weigh", run_weigh};
+
 void train_losses_weigh(pdl_trainer *t, int op, int micro, int slot)
 {
     int dy = t->ops[op].out[0];
@@ -137,9 +158,21 @@ void train_losses_weigh(pdl_trainer *t, int op, int micro, int slot)
     char *at = train_data(t, dy, slot);
 
     /* samples are outermost in any layout */
-    for (int64_t i = 0; i < n; i++)
-        train_scale(a->dtype, at + i * bytes, train_array_elements(a) / n,
-                    t->weights[first + i]);
+    for (int64_t i = 0; i < n; i += WEIGHED) {
+        struct weigh_args w = {.dtype = a->dtype,
+                               .n = n - i < WEIGHED ? n - i : WEIGHED,
+                               .each = train_array_elements(a) / n};
+        struct train_task task = {
+            .work = &weigh_work,
+            .args = &w,
+            .args_bytes = sizeof w,
+            .n = 1,
+            .span = {{at + i * bytes, w.n * bytes, true, true}}};
+
+        for (int64_t k = 0; k < w.n; k++)
+            w.weight[k] = (float)t->weights[first + i + k];
+        train_launch(t, &task);
+    }
 }
 
 enum pdl_status train_losses_sum(pdl_trainer *t, int64_t samples,
