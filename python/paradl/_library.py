@@ -185,11 +185,12 @@ class Answer:
 
     def _wait(self, thread: threading.Thread,
               progress: Optional[Progress]) -> None:
-        if progress is None:
-            thread.join()
-            return
+        """Looks up now and then: a signal that another thread was given wakes
+        nobody here."""
         done, total = c_int64(), c_int64()
         while thread.is_alive():
             thread.join(0.1)
+            if progress is None:
+                continue
             lib.pdl_answer_progress(self._at, byref(done), byref(total))
             progress(done.value, total.value)

@@ -6,7 +6,7 @@ paradl=$1
 here=$(cd "$(dirname "$0")" && pwd)
 build=$(dirname "$paradl")
 python=/usr/bin/python3
-$python -c 'import torch' 2>/dev/null && [ -e "$build/libparadl-comm.so.0" ] || {
+$python "$(dirname "$0")/has.py" torch && [ -e "$build/libparadl-comm.so.0" ] || {
     echo "ddp_torch: no python3-torch or no libparadl-comm.so: skipped"
     exit 77
 }

@@ -4,7 +4,7 @@
 # Needs Debian's python3-torch and python3-torchvision; exit 77 without them.
 paradl=$1
 python=/usr/bin/python3
-$python -c 'import torch, torchvision' 2>/dev/null || exit 77
+$python "$(dirname "$0")/has.py" torch torchvision || exit 77
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 $python - "$dir" <<'PY' || exit 1

@@ -4,7 +4,7 @@
 # exit 77 without them.
 paradl=$1
 python=/usr/bin/python3
-$python -c 'import torch, torchvision' 2>/dev/null || exit 77
+$python "$(dirname "$0")/has.py" torch torchvision || exit 77
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 $python "$(dirname "$0")/onnx_train_torch.py" "$paradl" "$dir"

@@ -5,7 +5,7 @@ paradl=$1
 here=$(cd "$(dirname "$0")" && pwd)
 build=$(dirname "$paradl")
 python=/usr/bin/python3
-$python -c 'import torch, torchvision' 2>/dev/null || {
+$python "$(dirname "$0")/has.py" torch torchvision || {
     echo "python_torch: no python3-torch here: skipped"
     exit 77
 }

@@ -4,7 +4,7 @@
 # build with MPI; exit 77 without them.
 here=$(cd "$(dirname "$0")" && pwd)
 build=$(dirname "$(realpath "$1")")
-/usr/bin/python3 -c 'import torch' 2>/dev/null || exit 77
+/usr/bin/python3 "$(dirname "$0")/has.py" torch || exit 77
 [ -f "$build/build.ninja" ] || exit 77
 flock "$build" ninja -C "$build" peer_train_kernels >/dev/null 2>&1 || exit 77
 OMP_NUM_THREADS=1 "$build/peer_train_kernels" | /usr/bin/python3 "$here/train_torch.py"

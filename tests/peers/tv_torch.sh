@@ -1,5 +1,5 @@
 #!/bin/bash
 # Networks of images, their weights and losses, against torchvision.
-/usr/bin/python3 -c 'import torchvision' 2>/dev/null || {
+/usr/bin/python3 "$(dirname "$0")/has.py" torchvision || {
     echo "tv_torch: no python3-torchvision"; exit 77; }
 exec /usr/bin/python3 "$(dirname "$0")/tv_torch.py" "$1"
