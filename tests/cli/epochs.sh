@@ -10,3 +10,5 @@ $paradl project $job --dataset imagenet --shuffle none
 $paradl project $job --dataset imagenet --shuffle partial:q=2
 $paradl project $job --dataset imagenet --hidden 0.2
 $paradl project $job --dataset nosuch.yaml
+$paradl plan resnet50 --system abci-v100 --pes 64 --batch 2048 --top 1 --dataset imagenet --shuffle all | sed -n '/^An epoch/,$p'
+$paradl plan resnet50 --system abci-v100 --pes 64 --batch 2048 --shuffle all

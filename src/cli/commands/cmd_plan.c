@@ -20,6 +20,7 @@ struct options {
     const char *strategies, *goal, *emit, *report, *export, *output, *against;
     bool space, per_layer, details;
     double seconds, tokens;
+    struct cli_epoch_options epoch;
 };
 
 #define AT(field) offsetof(struct options, field)
@@ -55,6 +56,11 @@ static const struct pdl_opt opts[] = {
     {"space", 0, PDL_OPT_FLAG, AT(space), NULL, NULL,
      "also say what the search chose from, what was excluded, and the most "
      "PEs of each axis"},
+    {"shuffle", 0, PDL_OPT_TEXT, AT(epoch.shuffle), "all|NAME[:q=X]", NULL,
+     "also an epoch of --dataset with the best plan, by where samples come "
+     "from: global (the shared file system), local, partial, pair"},
+    {"hidden", 0, PDL_OPT_NUM, AT(epoch.hidden), "X", NULL,
+     "part of the samples that an epoch hides, 0 to 0.9"},
     {"details", 0, PDL_OPT_FLAG, AT(details), NULL, NULL,
      "--json: also what a page shows of the best (stages, schedule, links, "
      "scaling) and the front of time and memory"},
@@ -73,9 +79,10 @@ struct search {
     struct pdl_layers_result layers; /* --per-layer */
     struct pdl_progress progress;
     struct cli_for whose;
-    struct pdl_found mine; /* --against */
-    double least_s;        /* the shortest step; 0: none fits, or not asked */
-    pdl_answer *asked;     /* who asks; NULL: the program's user */
+    struct pdl_found mine;    /* --against */
+    struct cli_epochs epochs; /* --shuffle; none where nothing fits */
+    double least_s;    /* the shortest step; 0: none fits, or not asked */
+    pdl_answer *asked; /* who asks; NULL: the program's user */
 };
 
 static volatile sig_atomic_t interrupted;
@@ -235,6 +242,8 @@ static void print_json(struct search *s, const struct extent *e,
         json_plan(s, &w, i, e);
     pdl_json_end(&w);
     training_json(&w, s);
+    if (s->epochs.n > 0)
+        cli_epochs_json(&w, &s->epochs);
     if (s->o->against && s->r.n > 0)
         cli_against_json(&w, &s->mine, &s->r.list[0], s->j->oracle.framework);
     if (e->details && e->show > 0) {
@@ -466,6 +475,20 @@ static enum pdl_status know_mine(struct search *s, struct pdl_err *err)
     return s->o->against ? price_mine(s, &s->mine, err) : PDL_OK;
 }
 
+/* An epoch with the best plan. */
+static enum pdl_status price_epochs(struct search *s, struct pdl_err *err)
+{
+    const struct options *o = s->o;
+    enum pdl_status st;
+
+    if (!o->epoch.shuffle || s->r.n == 0 || !s->r.list[0].x.feasible)
+        return PDL_OK;
+    st = cli_job_price(&o->q, s->r.list[0].strategy, s->j, err);
+    return st == PDL_OK ? cli_epochs_price(s->arena, &o->epoch, o->q.dataset,
+                                           s->j, &s->epochs, err)
+                        : st;
+}
+
 /* As many as asked for, else as many as are read. */
 static int shown(const struct search *s, int64_t usual)
 {
@@ -641,7 +664,8 @@ static int plan(const struct pdl_args *args)
         pdl_hint(&err, "see 'paradl plan --help'");
         return cli_usage(&err);
     }
-    if (cli_export_asked(o.export, o.output, &err) != PDL_OK)
+    if (cli_export_asked(o.export, o.output, &err) != PDL_OK ||
+        cli_epochs_asked(&o.epoch, o.q.dataset, &err) != PDL_OK)
         return cli_usage(&err);
     if (!known_axes(o.strategies, &err))
         return cli_fail(PDL_EINVAL, &err);
@@ -658,6 +682,8 @@ static int plan(const struct pdl_args *args)
         st = know_mine(&s, &err);
     if (st == PDL_OK)
         st = run(&s, !args->quiet && cli_progress(), &err);
+    if (st == PDL_OK)
+        st = price_epochs(&s, &err);
     if (st != PDL_OK) {
         rc = cli_fail(st, &err);
     } else {
@@ -676,6 +702,8 @@ static int plan(const struct pdl_args *args)
         if (!args->json) {
             print_first(&s);
             print_training(&s);
+            if (s.epochs.n > 0)
+                cli_epochs_text(&s.epochs);
             if (o.against && s.r.n > 0)
                 cli_against_text(&s.mine, &s.r.list[0], s.j->oracle.framework);
         }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An epoch by where its samples come from: what --shuffle asks of project. */
+ * An epoch by where its samples come from: what --shuffle asks of project and
+ * plan. */
 #include "cli/output/projection.h"
 
 #include <stdio.h>
@@ -100,6 +101,46 @@ enum pdl_status cli_epochs_price(pdl_arena *a,
     return PDL_OK;
 }
 
+/* The shortest of those that move samples, or not; -1: there is none. */
+static int shortest(const struct cli_epochs *x, bool moves)
+{
+    int best = -1;
+
+    for (int i = 0; i < x->n; i++)
+        if ((x->row[i].q > 0) == moves &&
+            strcmp(x->row[i].name, "global") != 0 &&
+            (best < 0 || x->row[i].x.epoch_s < x->row[best].x.epoch_s))
+            best = i;
+    return best;
+}
+
+/* Which of all: the file system's where it is as fast as any, since nothing
+ * need be stored then. */
+static void print_choice(const struct cli_epochs *x)
+{
+    const double same = 1.03; /* what projections cannot tell apart */
+    int stays = shortest(x, false), moves = shortest(x, true);
+    double global, local, mixed;
+
+    if (stays < 0 || moves < 0)
+        return;
+    global = x->row[0].x.epoch_s;
+    local = x->row[stays].x.epoch_s;
+    mixed = x->row[moves].x.epoch_s;
+    if (global <= same * local)
+        cli_say(2, "global is as fast as any here: no stores are needed");
+    else if (mixed <= same * local)
+        cli_say(2,
+                "global takes %.3g times as long as local; %s, which mixes "
+                "samples, takes no longer than local",
+                global / local, x->row[moves].name);
+    else
+        cli_say(2,
+                "global takes %.3g times as long as local, %s, which mixes "
+                "samples, %.3g times",
+                global / local, x->row[moves].name, mixed / local);
+}
+
 void cli_epochs_text(const struct cli_epochs *x)
 {
     struct pdl_sink *out = cli_out();
@@ -124,6 +165,8 @@ void cli_epochs_text(const struct cli_epochs *x)
     if (x->row[0].x.read_s == 0 && strcmp(x->row[0].name, "global") == 0)
         pdl_puts(out, "  (this system's file system has no figures: it serves "
                       "at once)\n");
+    else
+        print_choice(x);
 }
 
 void cli_epochs_json(struct pdl_json *w, const struct cli_epochs *x)
@@ -144,8 +187,8 @@ void cli_epochs_json(struct pdl_json *w, const struct cli_epochs *x)
         pdl_json_knum(w, "network_s", e->network_s);
         pdl_json_kbool(w, "simulated", e->simulated);
         pdl_json_knum(w, "stage_s", e->stage_s);
-        pdl_json_knum(w, "stored_bytes", e->stored_bytes);
-        pdl_json_knum(w, "moved_bytes", e->moved_bytes);
+        pdl_json_kint(w, "stored_bytes", (int64_t)(e->stored_bytes + 0.5));
+        pdl_json_kint(w, "moved_bytes", (int64_t)(e->moved_bytes + 0.5));
         pdl_json_end(w);
     }
     pdl_json_end(w);
