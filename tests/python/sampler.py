@@ -12,7 +12,8 @@ from paradl import sampling
 from paradl.sampling import Order
 
 SHUFFLES = ("global", "none", "local", "partial:q=0.3", "pair")
-HIDES = ("none", "kakurenbo:f=0.3", "infobatch", "random")
+HIDES = ("none", "kakurenbo:f=0.3", "infobatch", "ies", "seta", "random",
+         "iswr", "sb")
 SAMPLES, BATCH, EPOCHS, SEED = 1811, 840, 3, 7  # 840: for 1 to 8 ranks
 
 
