@@ -17,7 +17,7 @@ struct program {
     const struct pdl_completion_names *names; /* NULL: none are known */
 };
 
-/* The names that an argument like "MODEL|FILE" or "[SYSTEM]" may be, or NULL. */
+/* Names that an argument like "MODEL|FILE" or "[SYSTEM]" may be, or NULL. */
 static const char *names_of(const struct program *p, const char *arg)
 {
     const char *word = arg + strspn(arg, "[");

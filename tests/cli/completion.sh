@@ -6,7 +6,7 @@ tab() {
     COMP_CWORD=$#
     COMPREPLY=()
     _paradl
-    echo "$* ->" "${COMPREPLY[@]}"
+    echo "$* ->" "${COMPREPLY[@]}" | fold -s -w 78 | sed 's/ *$//'
 }
 tab inf
 tab info ''
