@@ -300,8 +300,8 @@ void pdl_table_cell(struct pdl_table *t, const char *fmt, ...) PDL_PRINTF(2, 3);
 void pdl_table_print(const struct pdl_table *t, int width,
                      struct pdl_sink *out);
 /* Breaks text at blanks before column 80 and ends the line; a word longer than
- * a line is broken after commas. All lines are indented; `at` is the column
- * where the first one already stands. */
+ * a line is broken after commas, or after plus signs where it has none. All
+ * lines are indented; `at` is the column where the first one already stands. */
 void pdl_wrap(struct pdl_sink *out, const char *text, int indent, int at);
 /* Columns a terminal shows for a UTF-8 text. */
 int pdl_text_width(const char *s);

@@ -46,7 +46,8 @@ void base_tame(char *s);
 int base_utf8_len(const char *s);
 
 /* Bytes of a word of `len` that go on a line with so many columns left: all
- * when they fit, else up to the last comma that does, or the first one. */
+ * when they fit, else up to the last comma that does, or the first one; where
+ * there is none, the same by plus signs. */
 size_t base_break(const char *word, size_t len, int room);
 
 /* Numbers read and written with a point, whatever locale the program that

@@ -107,17 +107,21 @@ static const char *cell(const struct pdl_table *t, int r, int c)
 
 size_t base_break(const char *word, size_t len, int room)
 {
-    size_t best = 0;
+    size_t comma = 0, plus = 0;
     int at = 0;
 
     for (size_t i = 0; i < len; i++) {
         at += ((unsigned char)word[i] & 0xc0) != 0x80;
-        if (at > room && best > 0)
-            return best;
+        if (at > room && (comma > 0 || plus > 0))
+            break;
         if (word[i] == ',')
-            best = i + 1;
+            comma = i + 1;
+        else if (word[i] == '+')
+            plus = i + 1;
     }
-    return at > room && best > 0 ? best : len;
+    if (at <= room || (comma == 0 && plus == 0))
+        return len;
+    return comma > 0 ? comma : plus;
 }
 
 /* The column of whole names becomes as wide as the widest that then fits. */

@@ -274,7 +274,7 @@ static void texts_are_broken_before_column_80(void **state)
     pdl_buf_free(&b);
 }
 
-static void words_longer_than_a_line_are_broken_after_commas(void **state)
+static void words_longer_than_a_line_are_broken(void **state)
 {
     struct pdl_buf b;
     char text[200] = "heading of ", *p = text + strlen(text);
@@ -290,6 +290,15 @@ static void words_longer_than_a_line_are_broken_after_commas(void **state)
                                 "abcdefghi,abcdefghi,\n"
                                 "  abcdefghi,abcdefghi,abcdefghi,abcdefghi,"
                                 "abcdefghi,abcdefghi, end\n");
+    for (p = text; *p; p++)
+        *p = *p == ',' ? '+' : *p;
+    b.len = 0;
+    pdl_wrap(&b.sink, text, 2, 0);
+    assert_string_equal(b.text, "  heading of "
+                                "abcdefghi+abcdefghi+abcdefghi+abcdefghi+"
+                                "abcdefghi+abcdefghi+\n"
+                                "  abcdefghi+abcdefghi+abcdefghi+abcdefghi+"
+                                "abcdefghi+abcdefghi+ end\n");
     pdl_buf_free(&b);
 }
 
@@ -414,7 +423,7 @@ int main(void)
         cmocka_unit_test(long_cells_are_kept_whole),
         cmocka_unit_test(whole_names_that_are_too_long_stand_above_their_row),
         cmocka_unit_test(tables_starve_cleanly),
-        cmocka_unit_test(words_longer_than_a_line_are_broken_after_commas),
+        cmocka_unit_test(words_longer_than_a_line_are_broken),
         cmocka_unit_test(texts_are_broken_before_column_80),
         cmocka_unit_test(progress_waits_then_shows_and_erases),
         cmocka_unit_test(progress_is_silent_off_a_terminal),
