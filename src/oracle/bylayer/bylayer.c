@@ -97,25 +97,32 @@ static int count_clauses(const char *text)
     return n;
 }
 
-static void note(struct search *s, const char *text, bool exact, bool limited,
-                 struct pdl_err *err)
+/* A strategy that was not tried before; NULL: it was, or there are enough. */
+static struct try *note(struct search *s, const char *text)
 {
-    struct try *t = &s->list[s->n];
-
     for (int i = 0; i < s->n; i++)
         if (strcmp(s->list[i].found.strategy, text) == 0)
-            return;
+            return NULL;
     if (s->n == MOST_TRIES)
+        return NULL;
+    s->list[s->n] = (struct try){.found = {.strategy = text},
+                                 .clauses = count_clauses(text),
+                                 .k = s->x.k,
+                                 .npairs = s->x.npairs};
+    return &s->list[s->n++];
+}
+
+static void note_choice(struct search *s, const char *text, bool exact,
+                        bool limited, struct pdl_err *err)
+{
+    struct try *t = note(s, text);
+
+    if (!t)
         return;
-    *t = (struct try){.found = {.strategy = text},
-                      .hidden_s = sum_with(s, 0, err),
-                      .exposed_s = sum_with(s, 1, err),
-                      .clauses = count_clauses(text),
-                      .k = s->x.k,
-                      .npairs = s->x.npairs,
-                      .exact = exact,
-                      .limited = limited};
-    s->n++;
+    t->hidden_s = sum_with(s, 0, err);
+    t->exposed_s = sum_with(s, 1, err);
+    t->exact = exact;
+    t->limited = limited;
 }
 
 /* The best choice at these weights that the notation can hold. */
@@ -138,7 +145,7 @@ static enum pdl_status choose(struct search *s, struct oracle_weights w,
         text = oracle_layers_write(&s->x, s->pick);
         w.s_per_switch = i == 0 ? least / c.n / 1e4 : 2 * w.s_per_switch;
         if (text)
-            note(s, text, exact, i > 0, err);
+            note_choice(s, text, exact, i > 0, err);
     }
     return PDL_OK;
 }
@@ -307,16 +314,7 @@ static enum pdl_status search_levels(struct search *s, struct pdl_err *err)
 
 static void note_stages(void *ctx, const char *text)
 {
-    struct search *s = ctx;
-    bool known = s->n == MOST_TRIES;
-
-    for (int i = 0; i < s->n && !known; i++)
-        known = strcmp(s->list[i].found.strategy, text) == 0;
-    if (!known)
-        s->list[s->n++] = (struct try){.found = {.strategy = text},
-                                       .clauses = count_clauses(text),
-                                       .k = s->x.k,
-                                       .npairs = s->x.npairs};
+    note(ctx, text);
 }
 
 /* Rooms that were tried: the most that led to a plan that fits, and the least

@@ -93,17 +93,6 @@ static void change_mesh(struct oracle_block_plans *g,
     g->mesh = *x;
 }
 
-const struct oracle_effort *
-oracle_block_plans_effort(const struct oracle_block_plans *g)
-{
-    return &g->effort;
-}
-
-pdl_arena *oracle_block_plans_scratch(const struct oracle_block_plans *g)
-{
-    return g->scratch;
-}
-
 struct oracle_mesh *oracle_mesh_make(pdl_arena *a, struct oracle_block_plans *g,
                                      const struct oracle_point *x)
 {
@@ -232,12 +221,6 @@ static enum pdl_status find_lanes(struct oracle_mesh *p, struct pdl_err *err)
             x->of[l] = kind;
         }
     return st;
-}
-
-int oracle_mesh_lane(const struct oracle_mesh *p, int64_t lane,
-                     enum lane_kind kind)
-{
-    return p->lanes[kind].of[lane];
 }
 
 enum pdl_status oracle_mesh_lanes(struct oracle_mesh *p, struct pdl_err *err)

@@ -115,10 +115,17 @@ struct block_form {
     bool large; /* it may be gone when the next one is made */
 };
 
+/* Small plans that were lowered, pieces that were priced, and how long both
+ * took. */
+struct effort {
+    int64_t lowered, priced;
+    double seconds;
+};
+
 struct oracle_block_plans {
     const struct oracle_family *f;
-    struct oracle_point mesh; /* all but pipe and data */
-    pdl_arena *arena, *scratch;
+    struct oracle_point mesh;   /* all but pipe and data */
+    pdl_arena *arena, *scratch; /* scratch: empty when a small plan is made */
     pdl_arena *large; /* of forms of many blocks; NULL: there is none */
     bool lent;        /* arena: what was made for other meshes may go */
     struct block_form *forms;
@@ -129,7 +136,7 @@ struct oracle_block_plans {
     struct oracle_wire *wires;
     struct oracle_quickest *quickest;
     struct oracle_seen *seen;
-    struct oracle_effort effort;
+    struct effort effort;
     int64_t meshes;
     const struct pdl_model *whole;            /* blocks written out */
     const struct pdl_model *written[WRITTEN]; /* few of them */

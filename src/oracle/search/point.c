@@ -6,6 +6,7 @@
  *
  * What points have in common is kept: the work of stages and the span of the
  * pipeline hold for every choice of sharded states, overlap and the like. */
+#include "oracle/search/blocks.h"
 #include "oracle/search/point_kinds.h"
 
 #include <math.h>
@@ -154,7 +155,7 @@ static enum pdl_status find_split(struct oracle_pricer *c, int64_t chunks,
  * takes to hold all that is ever held; NULL: out of memory. */
 static struct oracle_order *find_order(struct oracle_pricer *c, bool brief)
 {
-    pdl_arena *scratch = oracle_block_plans_scratch(c->forms);
+    pdl_arena *scratch = c->forms->scratch;
     int64_t m = c->plan.micro_batches, most = c->split->enough;
     struct pdl_tasks shape = {.schedule = c->strategy.schedule,
                               .lanes = c->plan.lanes,

@@ -146,8 +146,6 @@ struct oracle_mesh *oracle_mesh_make(pdl_arena *a, struct oracle_block_plans *g,
  * for work, for updates, and for work in which weights travel (ZeRO 2, 3). */
 enum lane_kind { LANE_WORK, LANE_UPDATE, LANE_TRAFFIC, LANE_KINDS };
 enum pdl_status oracle_mesh_lanes(struct oracle_mesh *p, struct pdl_err *err);
-int oracle_mesh_lane(const struct oracle_mesh *p, int64_t lane,
-                     enum lane_kind kind);
 enum pdl_status oracle_mesh_work(struct oracle_mesh *p,
                                  const struct oracle_point *x,
                                  int64_t micro_batches, int64_t blocks,
@@ -162,17 +160,6 @@ enum pdl_status oracle_mesh_update(struct oracle_mesh *p,
                                    const struct oracle_point *x, int64_t blocks,
                                    int lane, const struct stage_exchanges **out,
                                    struct pdl_err *err);
-
-/* Small plans that were lowered, pieces that were priced, and how long both
- * took. */
-struct oracle_effort {
-    int64_t lowered, priced;
-    double seconds;
-};
-const struct oracle_effort *
-oracle_block_plans_effort(const struct oracle_block_plans *g);
-/* What was put there is gone when the next small plan is made. */
-pdl_arena *oracle_block_plans_scratch(const struct oracle_block_plans *g);
 
 /* ---- composing ---------------------------------------------------------------- */
 

@@ -106,7 +106,7 @@ enum pdl_status oracle_split_stages(pdl_arena *a, struct oracle_block_plans *g,
         struct kind k = {.where = where_is(p, stage), .blocks = blocks[stage]};
 
         for (int kind = 0; kind < LANE_KINDS; kind++)
-            k.lane[kind] = oracle_mesh_lane(mesh, l, (enum lane_kind)kind);
+            k.lane[kind] = mesh->lanes[kind].of[l];
         s->of[i] = kind_of(s, &k, f->model->ntensors);
         if (s->of[i] < 0 || blocks[stage] < 1)
             st = pdl_fail(err, PDL_EINVAL, "too many kinds of stages");

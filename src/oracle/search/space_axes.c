@@ -50,12 +50,6 @@ static const struct pdl_space_axis axes[] = {
                 "copies to the host cost)"},
 };
 
-const struct pdl_space_axis *oracle_axes_list(int *n)
-{
-    *n = sizeof axes / sizeof axes[0];
-    return axes;
-}
-
 /* ---- what the model and the framework allow ---------------------------------------- */
 
 static void look_at_model(const struct pdl_model *m, struct oracle_axes *out)
@@ -92,6 +86,8 @@ void oracle_axes_make(const struct oracle_family *f,
     *out = (struct oracle_axes){
         .f = f,
         .opt = opt,
+        .words = axes,
+        .nwords = sizeof axes / sizeof axes[0],
         .even = f->plan.split == PDL_SPLIT_BLOCKS,
         .overlap = !(w && w->no_overlap),
         .offload = h->pcie_bytes_per_s > 0 && h->memory_bytes_per_s > 0,

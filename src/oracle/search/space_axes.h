@@ -15,6 +15,8 @@ struct oracle_values {
 struct oracle_axes {
     const struct oracle_family *f;
     const struct pdl_search_options *opt;
+    const struct pdl_space_axis *words; /* the same in words */
+    int nwords;
     int64_t queries; /* heads of queries, and of keys */
     int64_t heads;
     int64_t experts; /* 1: none */
@@ -56,7 +58,5 @@ bool oracle_axes_further(const struct oracle_axes *x,
  * so that those that fit are counted? */
 bool oracle_axes_counted(const struct oracle_axes *x,
                          const struct oracle_point *p);
-/* The same in words. */
-const struct pdl_space_axis *oracle_axes_list(int *n);
 
 #endif

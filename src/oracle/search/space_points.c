@@ -14,6 +14,7 @@
  * The meshes that differ in pipe and data alone are a task of a thread. All
  * start from the same best so far, that of a few points of every mesh, and know
  * their own besides: counts and answers do not depend on threads. */
+#include "oracle/search/blocks.h"
 #include "oracle/search/space_axes.h"
 
 #include <float.h>
@@ -405,11 +406,9 @@ static bool price_meshes(struct points *s, int64_t at)
         if (in_group(&s->mesh[k], first))
             go_on = price_mesh(s, &s->mesh[k], g);
     if (g) {
-        const struct oracle_effort *e = oracle_block_plans_effort(g);
-
-        scratch = oracle_block_plans_scratch(g);
-        first->pieces += e->lowered + e->priced;
-        first->pieces_s += e->seconds;
+        scratch = g->scratch; /* it may be another now */
+        first->pieces += g->effort.lowered + g->effort.priced;
+        first->pieces_s += g->effort.seconds;
     }
     oracle_give_back(&s->large, large);
     oracle_give_back(&s->idle, kept);
@@ -588,7 +587,8 @@ enum pdl_status oracle_search_points(pdl_arena *a,
     st = search(a, &s, out, err);
     oracle_free_idle(&s.idle);
     oracle_free_idle(&s.large);
-    out->axes = oracle_axes_list(&out->naxes);
+    out->axes = s.axes.words;
+    out->naxes = s.axes.nwords;
     /* where nothing fits, the best of what does not */
     if (st == PDL_OK && out->n == 0 && out->too_large > 0 && !out->stopped &&
         !opt->uncounted && !opt->only_fits) {
