@@ -204,24 +204,20 @@ int64_t pdl_mesh_group(const struct pdl_mesh *m, int64_t rank, uint32_t factors,
     int64_t n = 1, base = rank, stride = 1;
 
     for (int f = m->nfactors - 1; f >= 0; f--) {
-        if (factors >> f & 1) {
+        if (factors >> f & 1)
             base -= pdl_mesh_coord(m, rank, f) * stride;
+        stride *= m->factor[f];
+    }
+    if (max > 0)
+        ranks[0] = base;
+    stride = 1;
+    for (int f = m->nfactors - 1; f >= 0; f--) {
+        if (factors >> f & 1) { /* those so far, further and further on */
+            for (int64_t i = n; i < n * m->factor[f] && i < max; i++)
+                ranks[i] = ranks[i - n] + stride;
             n *= m->factor[f];
         }
         stride *= m->factor[f];
-    }
-    for (int64_t i = 0; i < n && i < max; i++) {
-        int64_t rest = i, r = base;
-
-        stride = 1;
-        for (int f = m->nfactors - 1; f >= 0; f--) {
-            if (factors >> f & 1) {
-                r += rest % m->factor[f] * stride;
-                rest /= m->factor[f];
-            }
-            stride *= m->factor[f];
-        }
-        ranks[i] = r;
     }
     return n;
 }

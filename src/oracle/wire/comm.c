@@ -16,7 +16,11 @@
 
 static int64_t group_size(const struct oracle *o, uint32_t group)
 {
-    return pdl_mesh_group(o->p->mesh, 0, group, NULL, 0);
+    int64_t n = 1;
+
+    for (int f = 0; f < o->p->mesh->nfactors; f++)
+        n *= group >> f & 1 ? o->p->mesh->factor[f] : 1;
+    return n;
 }
 
 /* A message inside a node, where the group leaves it. */
