@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Layers that older exporters spell out: layer norm (no operator before opset
- * 17), GELU (none before 20) and SiLU (none before 24). Two to nine small
- * operators become the one they stand for, so that memory and time are those of
- * the layer people train.
+ * 17), RMS norm (none before 23), GELU (none before 20) and SiLU (none before
+ * 24). Two to nine small operators become the one they stand for, so that memory
+ * and time are those of the layer people train.
  *
  *   layer norm  ((x - mean x) / sqrt(mean((x - mean x)^2) + eps)) g + h
+ *   RMS norm    x / sqrt(mean(x^2) + eps) g, in 32 bits or not
  *   GELU        x (erf(x / sqrt 2) + 1) / 2
  *               x (tanh(a (x + b x^3)) + 1) / 2, halved last or first
  *   SiLU        x sigmoid(x)
@@ -144,6 +145,67 @@ static bool match_norm(struct chain *c, const struct onnx_node *last,
     f->x = sub->in[0];
     f->op = "layer_norm";
     return is_mean(c->m, link_of(c, sub->in[1], "ReduceMean", 1), f->x);
+}
+
+/* What a cast that nothing else reads was made of; the value itself. */
+static int before_cast(struct chain *c, int id)
+{
+    const struct onnx_node *cast = link_of(c, id, "Cast", 1);
+
+    return cast ? cast->in[0] : id;
+}
+
+/* 1 / s, as an operator or a quotient; the value of s, or -1 */
+static int inverse_of(struct chain *c, int id)
+{
+    const struct onnx_node *n = link_of(c, id, "Reciprocal", 1);
+
+    if (n)
+        return n->in[0];
+    n = link_of(c, id, "Div", 1);
+    return n && n->nin == 2 && all_are(c->m, n->in[0], 1) ? n->in[1] : -1;
+}
+
+/* x / sqrt(mean(x^2) + eps): a quotient, or a product with the inverse */
+static bool is_scaled(struct chain *c, int id, int *x, double *epsilon)
+{
+    const struct onnx_node *by = link_of(c, id, "Div", 1);
+    int readers;
+
+    if (by && by->nin == 2) {
+        *x = by->in[0];
+        return is_deviation(c, by->in[1], *x, &readers, epsilon);
+    }
+    by = link_of(c, id, "Mul", 1);
+    for (int i = 0; by && by->nin == 2 && i < 2; i++) {
+        int n = c->n, root = inverse_of(c, by->in[1 - i]);
+
+        *x = by->in[i];
+        if (root >= 0 && is_deviation(c, root, *x, &readers, epsilon))
+            return true;
+        c->n = n;
+    }
+    return false;
+}
+
+static bool match_rms(struct chain *c, const struct onnx_node *last,
+                      struct onnx_fused *f)
+{
+    int y = model_onnx_type_is(last, "Mul") ? data_of(c, last, &f->scale) : -1;
+    const struct onnx_value *v;
+
+    if (y < 0 || is_scalar(c->m, f->scale) ||
+        !is_scaled(c, before_cast(c, y), &f->x, &f->attr.epsilon))
+        return false;
+    /* what is squared and scaled may be a copy in 32 bits, which both read */
+    v = &c->m->g->values[f->x];
+    if (v->node >= 0 && model_onnx_type_is(&c->m->g->nodes[v->node], "Cast") &&
+        c->m->readers[f->x] <= 3 && c->n < MOST) {
+        c->node[c->n++] = v->node;
+        f->x = c->m->g->nodes[v->node].in[0];
+    }
+    f->op = "rms_norm";
+    return f->x >= 0;
 }
 
 /* PyTorch's exporter has group norm as instance norm of groups, with scale 1
@@ -299,7 +361,8 @@ bool model_onnx_fused(const struct onnx_maker *m, const struct onnx_node *n,
 {
     static bool (*const match[])(struct chain *, const struct onnx_node *,
                                  struct onnx_fused *) = {
-        match_norm, match_groups, match_gelu, match_tanh, match_swish};
+        match_norm, match_rms,  match_groups,
+        match_gelu, match_tanh, match_swish};
     struct chain c = {.m = m};
     size_t i = 0, all = sizeof match / sizeof match[0];
 
@@ -311,9 +374,10 @@ bool model_onnx_fused(const struct onnx_maker *m, const struct onnx_node *n,
     }
     if (i == all)
         return false;
-    if (f->scale >= 0 && (model_onnx_elements(&m->g->shape[f->scale]) !=
+    if (f->scale >= 0 && model_onnx_source(m->g, f->scale) < 0)
+        return false;
+    if (f->shift >= 0 && (model_onnx_elements(&m->g->shape[f->scale]) !=
                               model_onnx_elements(&m->g->shape[f->shift]) ||
-                          model_onnx_source(m->g, f->scale) < 0 ||
                           model_onnx_source(m->g, f->shift) < 0))
         return false;
     memcpy(f->node, c.node, sizeof f->node);
@@ -331,7 +395,8 @@ void model_onnx_fused_layer(struct onnx_layer *l, const struct onnx_fused *f)
 
         l->attr.features = f->attr.groups > 0 ? 0 : n;
         model_onnx_weight(l, f->scale, n);
-        model_onnx_weight(l, f->shift, n);
+        if (f->shift >= 0)
+            model_onnx_weight(l, f->shift, n);
     }
     model_onnx_outputs(l, model_onnx_emit(l));
 }

@@ -19,6 +19,7 @@ enum {
     TYPES,
     HEAD,
     CLASSES,
+    TIED,
     NPARAMS
 };
 
@@ -35,6 +36,7 @@ static const struct model_param params[NPARAMS] = {
     [TYPES] = {"types", "kinds of tokens", NULL, 2, 0, ZOO_BIG},
     [HEAD] = {"head", "1: fills in masked tokens", NULL, 0, 0, 1},
     [CLASSES] = {"classes", "of a classifier; 0: none", NULL, 0, 0, ZOO_BIG},
+    [TIED] = {"tied", "1: head=1 has the embedding's weights", NULL, 1, 0, 1},
 };
 
 static const struct pdl_zoo_entry entries[] = {
@@ -53,7 +55,8 @@ static void build(pdl_build *b, const int64_t *v)
         pdl_build_fail(b, PDL_EINVAL, "either head=1 or classes, not both");
     tf.epsilon = 1e-12;
     tf.head = v[HEAD] ? v[VOCAB] : 0;
-    tf.fills_in = tf.tied = tf.head_bias = v[HEAD];
+    tf.fills_in = tf.head_bias = v[HEAD];
+    tf.tied = v[HEAD] && v[TIED];
     tf.classes = v[CLASSES];
     tf.class_bias = 1;
 
