@@ -20,7 +20,7 @@ struct pdl_framework {
     double kernel_s;
     /* transformers */
     bool fused, flash2, scatters_sends, scatter_casts, token_copies;
-    bool node_tokens, experts_span;
+    bool node_tokens, experts_span, sharded_overlap;
     enum pdl_split split;
     double dropout, eager, loss_bytes, update_bytes, exchange_bytes;
     double add_bytes, add_bytes32;

@@ -77,6 +77,7 @@ static const struct framework_key keys[] = {
     TIMES(add_bytes32, 100, "the same in 32 bits"),
     /* exchange */
     FLAG(no_overlap, "gradients wait for the end of backward"),
+    FLAG(sharded_overlap, "ZeRO 2 and 3 gather and scatter beside computation, whatever no_overlap says"),
     FLAG(one_channel, "a gradient ring uses one cable, one adapter"),
     FLAG(leaders, "spatial: leaders of nodes exchange gradients"),
     FLAG(convolutions_only, "feature and spatial axes split these alone, and gather after each"),

@@ -152,6 +152,18 @@ static const char *own_framework(pdl_arena *a, const struct pdl_doc *d,
                                                                    : written;
 }
 
+/* Megatron has had sharded weights of its own since its FSDP of 2025, which has
+ * fused attention; beside a Megatron of single products they were DeepSpeed's. */
+static const char *then_framework(const struct pdl_run *r)
+{
+    bool older = r->framework && strcmp(r->framework, "megatron") == 0 &&
+                 r->attention && strcmp(r->attention, "unfused") == 0;
+
+    return older && r->strategy && strstr(r->strategy, "zero=3")
+               ? "megatron-deepspeed"
+               : r->framework;
+}
+
 /* "system-missing: GB300, written as GB200": the same nodes with its PEs */
 static const char *own_system(pdl_arena *a, const struct pdl_doc *d,
                               const char *written)
@@ -201,6 +213,7 @@ static enum pdl_status read_run(pdl_arena *a, const struct pdl_doc *d,
                           .async_tensor = is_true(options, "async_tensor")};
     r->system = own_system(a, d, r->system);
     r->framework = own_framework(a, d, r->framework);
+    r->framework = then_framework(r);
     r->tried = measured && measured->kind == PDL_DOC_MAP &&
                pdl_doc_get(measured, "fits");
     r->fits = is_true(measured, "fits");

@@ -12,8 +12,11 @@
 
 bool oracle_overlaps(const struct oracle *o)
 {
+    const struct pdl_framework *f = o->opt->framework;
+
     return !o->p->strategy->no_overlap && !o->p->strategy->exchange_paper &&
-           !(o->opt->framework && o->opt->framework->no_overlap);
+           !(f && f->no_overlap &&
+             !(f->sharded_overlap && o->p->strategy->zero >= 2));
 }
 
 /* A processor moves messages itself: what it computes has to wait. */
