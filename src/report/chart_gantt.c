@@ -25,6 +25,7 @@ void report_gantt(struct pdl_sink *out, const struct report_gantt *c)
     pdl_puts(out, "\">The table below has the tasks.</canvas></div>\n"
                   "<p class=\"dim\" id=\"");
     pdl_printf(out, "%s-tip\" aria-live=\"polite\">", c->id);
-    pdl_puts(out, "Point at a task, or choose one with the arrow keys."
+    pdl_puts(out, "Point at a task, or choose one with the arrow keys. + and - "
+                  "zoom, 0 shows all; drag, or Shift and an arrow, moves."
                   "</p>\n");
 }

@@ -98,6 +98,73 @@ static void vertex(struct pdl_sink *out, const struct report_graph *g,
     pdl_puts(out, square ? "</rect>\n" : "</circle>\n");
 }
 
+/* ---- rows of levels ------------------------------------------------------ */
+
+enum { RATES = 3 };
+
+/* Rates of the links from a level to lower ones, the quickest first; how many
+ * (the slowest that are too many are left out). */
+static int rates_of(const struct report_graph *g, int level, double *rate)
+{
+    int n = 0;
+
+    for (int i = 0; i < g->ne; i++) {
+        int a = g->v[g->e[i].a].level, b = g->v[g->e[i].b].level, k = 0;
+        double r = g->e[i].bytes_per_s;
+
+        if (a == b || (a > b ? a : b) != level || !(r > 0))
+            continue;
+        while (k < n && rate[k] > r)
+            k++;
+        if (k == RATES || (k < n && rate[k] == r))
+            continue;
+        n += n < RATES;
+        for (int m = n - 1; m > k; m--)
+            rate[m] = rate[m - 1];
+        rate[k] = r;
+    }
+    return n;
+}
+
+/* What stands in a row, and how quick the links below it are. */
+static void level_label(struct pdl_sink *out, const struct report_graph *g,
+                        int level)
+{
+    double rate[RATES], y = 0;
+    int count = 0, n = level > 0 ? rates_of(g, level, rate) : 0;
+    char text[32];
+
+    for (int i = 0; i < g->nv; i++)
+        if (g->v[i].level == level) {
+            count++;
+            y = g->v[i].y;
+        }
+    if (count == 0)
+        return;
+    pdl_puts(out, "<text class=\"level\"");
+    report_attr(out, "x", 4);
+    report_attr(out, "y", level > 0 ? y - 12 : y + 24);
+    pdl_printf(out, ">%d %s%s", count, level > 0 ? "switch" : "host",
+               count == 1  ? ""
+               : level > 0 ? "es"
+                           : "s");
+    for (int i = 0; i < n; i++)
+        pdl_printf(
+            out, "%s%s", i == 0 ? ", links down of " : " and ",
+            pdl_unit_format(rate[i], PDL_UNIT_BYTES_S, text, sizeof text));
+    pdl_puts(out, "</text>\n");
+}
+
+static void level_labels(struct pdl_sink *out, const struct report_graph *g)
+{
+    int most = 0;
+
+    for (int i = 0; i < g->nv; i++)
+        most = g->v[i].level > most ? g->v[i].level : most;
+    for (int level = 0; g->layout == REPORT_LEVELS && level <= most; level++)
+        level_label(out, g, level);
+}
+
 static bool any(const struct report_graph *g, bool switches)
 {
     for (int i = 0; i < g->nv; i++)
@@ -180,6 +247,7 @@ void report_graph_draw(struct pdl_sink *out, const char *id, const char *label,
         edge(out, g, order[i].e);
     for (int i = 0; i < g->nv; i++)
         vertex(out, g, &g->v[i]);
+    level_labels(out, g);
     report_svg_end(out);
     legend(out, g);
     if (g->used)

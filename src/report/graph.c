@@ -38,7 +38,7 @@ static void unite(struct report_graph *g)
 
         if (e.a > e.b)
             e = (struct report_edge){
-                e.b, e.a, {e.bytes[1], e.bytes[0]}, e.heat};
+                e.b, e.a, {e.bytes[1], e.bytes[0]}, e.heat, e.bytes_per_s};
         g->e[i] = e;
     }
     qsort(g->e, (size_t)g->ne, sizeof *g->e, by_ends);
@@ -55,6 +55,8 @@ static void unite(struct report_graph *g)
             last->bytes[k] = saturating(last->bytes[k], g->e[i].bytes[k]);
         if (g->e[i].heat > last->heat)
             last->heat = g->e[i].heat;
+        if (g->e[i].bytes_per_s > last->bytes_per_s)
+            last->bytes_per_s = g->e[i].bytes_per_s;
     }
     g->ne = n;
 }
@@ -70,6 +72,7 @@ static void read_links(struct report_graph *g, const struct pdl_net *net,
             .a = k->from,
             .b = k->to,
             .bytes = {sent, 0},
+            .bytes_per_s = k->bytes_per_s,
             .heat = time_s > 0 && k->bytes_per_s > 0
                         ? (double)sent / k->bytes_per_s / time_s
                         : 0};

@@ -245,8 +245,9 @@ struct report_vertex {
 
 struct report_edge {
     int a, b;
-    int64_t bytes[2]; /* a to b, b to a */
-    double heat;      /* largest share of a link's capacity that was used */
+    int64_t bytes[2];   /* a to b, b to a */
+    double heat;        /* largest share of a link's capacity that was used */
+    double bytes_per_s; /* of the quickest of its links */
 };
 
 enum report_layout { REPORT_CIRCLE, REPORT_GRID, REPORT_LEVELS };

@@ -61,7 +61,7 @@ const char report_style[] =
      * are made smaller in them */
     "@media screen and (max-width:820px){body{padding:14px}"
     "svg.chart{display:none}svg.narrow,svg.graph{display:block}"
-    ".e{vector-effect:non-scaling-stroke}}"
+    ".e{vector-effect:non-scaling-stroke}.level{display:none}}"
     "@media screen and (min-width:500px) and (max-width:820px){"
     "svg.narrow text{font-size:9.5px}}"
     "svg text{font:12px system-ui,'Segoe UI','DejaVu Sans',sans-serif;"
@@ -77,7 +77,8 @@ const char report_style[] =
     "summary{cursor:pointer;color:var(--dim);font-size:13px}"
     "pre{background:var(--soft);padding:10px 12px;overflow-x:auto;"
     "font-size:13px;white-space:pre-wrap;overflow-wrap:anywhere}"
-    "button{font:inherit;font-size:13px}"
+    "button{font:inherit;font-size:13px}.zoom{margin:4px 0}"
+    ".zoom button{margin-right:6px;min-width:2.2em}"
     ".grid{stroke:var(--rule);stroke-width:1}"
     ".axis{stroke:var(--dim);stroke-width:1}"
     ".limit{stroke:var(--bad);stroke-width:2;stroke-dasharray:6 4}"

@@ -13,7 +13,7 @@ light and dark, and as paper. Printed, one line each, and exit 1:
   - text of a chart that lies outside of its svg, or over another text;
   - text that is too small to read, or too close to its ground in colour;
   - marks (bars, points, lines, tasks) that are not drawn: no size, or not of
-    this picture's box; and canvases that are empty.
+    this picture's box; and canvases that are empty, or do not zoom.
 
 Needs chromium and Python's standard library only."""
 import base64
@@ -95,6 +95,13 @@ LOOK = r"""
     const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data, seen = new Set();
     for (let i = 0; i < d.length; i += 4 * 7) if (d[i + 3]) seen.add(d[i] << 16 | d[i + 1] << 8 | d[i + 2]);
     if (seen.size < 2) bad.push(name(c) + ' is empty');
+    const zoom = document.querySelectorAll('.zoom button'), whole = c.dataset.span;
+    if (matchMedia('print').matches) continue;
+    if (zoom.length < 3) { bad.push(name(c) + ' has no buttons to zoom'); continue; }
+    zoom[0].click();
+    if (!(Number(c.dataset.span) < .6 * whole)) bad.push(name(c) + ' does not zoom');
+    zoom[2].click();
+    if (c.dataset.span !== whole) bad.push(name(c) + ' does not show all again');
   }
   return JSON.stringify({bad, charts, texts, marks, tables: document.querySelectorAll('table').length});
 })()

@@ -20,15 +20,29 @@ static bool dominated(const struct pdl_search_result *r, int64_t i)
     return false;
 }
 
+/* Of the front, the quickest that is slower than `after`; NULL: none. All have
+ * times of their own. */
+static const struct pdl_found *next_of(const struct pdl_search_result *r,
+                                       double after)
+{
+    const struct pdl_found *next = NULL;
+
+    for (int64_t i = 0; i < r->n; i++)
+        if (r->list[i].priced && r->list[i].x.step_s > after &&
+            (!next || r->list[i].x.step_s < next->x.step_s) && !dominated(r, i))
+            next = &r->list[i];
+    return next;
+}
+
+/* By time, which need not be the order of the plans: ties begin with the
+ * simplest. */
 void cli_front_json(struct pdl_json *w, const struct pdl_search_result *r)
 {
+    const struct pdl_found *f = next_of(r, -1);
+
     pdl_json_key(w, "front");
     pdl_json_array(w);
-    for (int64_t i = 0; i < r->n; i++) {
-        const struct pdl_found *f = &r->list[i];
-
-        if (!f->priced || dominated(r, i))
-            continue;
+    for (; f; f = next_of(r, f->x.step_s)) {
         pdl_json_row(w);
         pdl_json_kstr(w, "strategy", f->strategy);
         pdl_json_knum(w, "step_s", f->x.step_s);
