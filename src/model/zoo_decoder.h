@@ -18,6 +18,7 @@ enum {
     DEC_GATED,
     DEC_TIED,
     DEC_QK_NORM,
+    DEC_QKV_BIAS,
     DEC_EXPERTS,
     DEC_TOPK,
     DEC_NPARAMS
@@ -48,6 +49,11 @@ enum { ZOO_BIG = 1 << 26, ZOO_LAYERS = 100000 };
     [DEC_GATED] = {"gated", "gated feed-forward", "0|1", gated, 0, 1},         \
     [DEC_TIED] = {"tied", "head and embedding are one", "0|1", tied, 0, 1},    \
     [DEC_QK_NORM] = {"qk_norm", "norms of queries and keys", "0|1", 0, 0, 1},  \
+    [DEC_QKV_BIAS] =                                                           \
+        {                                                                      \
+            "qkv_bias", "1: biases of q, k and v alone; GPT has all",          \
+            "0|1",      0,                                                     \
+            0,          1},                                                    \
     [DEC_EXPERTS] =                                                            \
         {"experts", "experts of a layer; 0: none", NULL, experts, 0, ZOO_BIG}, \
     [DEC_TOPK] = {"topk", "experts a token visits", NULL, topk, 0, ZOO_BIG}

@@ -26,6 +26,7 @@ enum {
     VOCAB,
     SEQ,
     TIED,
+    CORRECTION,
     NPARAMS
 };
 
@@ -52,6 +53,8 @@ static const struct model_param params[NPARAMS] = {
     [VOCAB] = {"vocab", "vocabulary", NULL, 129280, 1, ZOO_BIG},
     [SEQ] = {"seq", "tokens of a sample", NULL, 4096, 1, ZOO_BIG},
     [TIED] = {"tied", "head and embedding are one", "0|1", 0, 0, 1},
+    [CORRECTION] = {"correction", "the router's scores are corrected", "0|1", 1,
+     0, 1},
 };
 
 static const struct pdl_zoo_entry entries[] = {
@@ -92,7 +95,7 @@ static void build(pdl_build *b, const int64_t *v)
     runs[1].layer.topk = v[TOPK];
     runs[1].layer.moe_ffn = v[MOE_FFN];
     runs[1].layer.shared_ffn = v[SHARED] * v[MOE_FFN];
-    runs[1].layer.correction = 1;
+    runs[1].layer.correction = v[CORRECTION];
     tf.stack[0] = (struct model_tf_stack){
         .prefix = "",
         .hidden = v[HIDDEN],

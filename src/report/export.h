@@ -13,6 +13,7 @@ struct report_gpt {
     double rope_base, rope_scale; /* of Llama 3.1; 0: not said, none */
     bool rms, rope, gated, tied, causal;
     bool bias, qkv_bias, qk_norm;
+    bool correction; /* of the router's scores */
     int64_t experts, topk, moe_ffn, shared_ffn, dense_layers;
     int64_t q_lora, kv_lora, qk_nope, qk_rope, v_head_dim; /* MLA; else 0 */
 };

@@ -132,6 +132,7 @@ static enum pdl_status read_gpt(const struct pdl_model *m, const char *format,
         .bias = biased(m, ".attn.out"),
         .qkv_bias = biased(m, ".attn.q"),
         .qk_norm = has(m, ".attn.q_norm"),
+        .correction = has(m, ".moe.correction"),
     };
     read_experts(m, g);
     read_latent(m, g);

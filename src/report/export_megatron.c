@@ -199,6 +199,9 @@ static void expert_args(const struct report_launch *l, struct pdl_sink *out)
     pdl_puts(out, "MOE_ARGS=(\n");
     flag_int(out, "--num-experts", g->experts);
     flag_int(out, "--moe-router-topk", g->topk);
+    /* the bias is for sigmoids alone */
+    flag_if(out, g->correction, "--moe-router-score-function sigmoid");
+    flag_if(out, g->correction, "--moe-router-enable-expert-bias");
     flag_int(out, "--moe-ffn-hidden-size", g->moe_ffn);
     flag_if_int(out, g->shared_ffn > 0, "--moe-shared-expert-intermediate-size",
                 g->shared_ffn);

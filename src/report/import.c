@@ -258,7 +258,7 @@ static const char *latent_model(pdl_arena *a, const struct report_setup *s)
     put(&b.sink, "v_head_dim", s->v_dim);
     put(&b.sink, "vocab", padded(s));
     put(&b.sink, "seq", s->tokens);
-    pdl_printf(&b.sink, ",tied=%d", !s->untied);
+    pdl_printf(&b.sink, ",tied=%d,correction=%d", !s->untied, s->correction);
     return text_of(a, &b);
 }
 
@@ -306,6 +306,8 @@ static const char *model(pdl_arena *a, const struct report_setup *s,
     pdl_printf(&b.sink, ",gated=%d,tied=%d", s->swiglu, !s->untied);
     if (s->qk_norm)
         pdl_puts(&b.sink, ",qk_norm=1");
+    if (s->qkv_bias && llama)
+        pdl_puts(&b.sink, ",qkv_bias=1");
     return text_of(a, &b);
 }
 

@@ -30,6 +30,7 @@ struct report_setup {
     int64_t experts, topk, moe_ffn;
     int64_t shared_ffn, dense, q_lora, kv_lora, nope, rope_dim, v_dim;
     bool swiglu, rms, rope, untied, qk_norm, latent;
+    bool qkv_bias, correction;
 };
 
 /* Settles the data axis and the micro-batches and writes the notation. */

@@ -73,6 +73,8 @@ static const struct flag flags[] = {
     {"--use-rotary-position-embeddings", YES, AT(rope), NULL},
     {"--untie-embeddings-and-output-weights", YES, AT(untied), NULL},
     {"--qk-layernorm", YES, AT(qk_norm), NULL},
+    {"--add-qkv-bias", YES, AT(qkv_bias), NULL},
+    {"--moe-router-enable-expert-bias", YES, AT(correction), NULL},
     {"--multi-latent-attention", YES, AT(latent), NULL},
     {"--q-lora-rank", COUNT, AT(q_lora), NULL},
     {"--kv-lora-rank", COUNT, AT(kv_lora), NULL},

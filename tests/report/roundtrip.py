@@ -32,11 +32,16 @@ NETS = {
         'llama:layers=12,hidden=2048,heads=16,kv_heads=8,ffn=5632,'
         'vocab=32768,seq=2048,tied=0',
         'llama:layers=10,hidden=1024,heads=16,ffn=2816,vocab=32768,seq=2048',
+        'llama:layers=8,hidden=1024,heads=16,kv_heads=4,ffn=2816,vocab=32768,'
+        'seq=2048,tied=0,qkv_bias=1',
         'moe:layers=8,hidden=1024,heads=16,kv_heads=8,ffn=2048,vocab=32768,'
         'seq=1024,experts=8,topk=2,tied=0',
         'deepseek:layers=8,hidden=1024,heads=16,ffn=4096,moe_ffn=512,'
         'experts=16,topk=4,shared=1,dense=2,q_lora=256,kv_lora=128,nope=64,'
-        'rope=32,v_head_dim=64,vocab=32768,seq=1024'],
+        'rope=32,v_head_dim=64,vocab=32768,seq=1024',
+        'deepseek:layers=6,hidden=1024,heads=16,ffn=4096,moe_ffn=512,'
+        'experts=16,topk=4,shared=1,dense=1,q_lora=256,kv_lora=128,nope=64,'
+        'rope=32,v_head_dim=64,vocab=32768,seq=1024,correction=0'],
     'deepspeed': ['gpt2:vocab=51200', 'llama3-8b:seq=2048'],
     'torchtitan-toml': ['llama3-8b:seq=4096', 'llama3-70b:seq=2048'],
     'nanotron': [
