@@ -17,3 +17,4 @@ $paradl plan lenet5 --system abci-v100 --pes 4 --max-pes 8 --batch 8; echo "rc $
 # what no framework runs is labelled; an unknown one is told the others
 $paradl plan gpt2 --system dgx-h100 --pes 8 --batch 64 --top 1 --strategies data -q --framework none | head -1
 $paradl plan gpt2 --system dgx-h100 --pes 8 --batch 64 --framework xyz; echo "rc $?"
+$paradl plan gpt2 --system dgx-h100 --pes 8 --batch 64 --top 1 --strategies data -q --framework in-house | head -2

@@ -73,5 +73,9 @@ enum pdl_status cli_open_for(struct cli_question *q, const char *export,
     q->framework = whose->name;
     cli_job_close(j);
     *j = (struct cli_job){.job = NULL};
-    return cli_job_open(q, j, err);
+    st = cli_job_open(q, j, err);
+    if (st == PDL_OK && j->oracle.framework &&
+        !pdl_framework_runs(j->oracle.framework)->exporter)
+        whose->why = "as asked; for projection only: no job of it is written";
+    return st;
 }
