@@ -7,15 +7,18 @@
 struct run_calibrate_options {
     double seconds;
     int64_t threads;
+    bool progress;
 };
 
 #define AT(field) offsetof(struct run_calibrate_options, field)
 // clang-format off
 static const struct pdl_opt run_calibrate_opts[] = {
     {"seconds", 0, PDL_OPT_TIME, AT(seconds), "TIME", NULL,
-     "for each measurement (0.2s; below 20ms fewer are made)"},
+     "for each measurement (0.1s; below 20ms fewer are made)"},
     {"threads", 0, PDL_OPT_INT, AT(threads), "T", NULL,
      "of each rank (1)"},
+    {"progress", 0, PDL_OPT_FLAG, AT(progress), NULL, NULL,
+     "a line of progress, whatever standard error is"},
 };
 // clang-format on
 #undef AT

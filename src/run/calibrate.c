@@ -177,8 +177,9 @@ static int measure(struct calibration *c, struct pdl_err *err)
 static int calibrate(const struct pdl_args *args)
 {
     const struct run_calibrate_options *o = args->opts;
-    struct calibration c = {.seconds = o->seconds > 0 ? o->seconds : 0.2,
-                            .threads = o->threads > 0 ? o->threads : 1};
+    struct calibration c = {.seconds = o->seconds > 0 ? o->seconds : 0.1,
+                            .threads = o->threads > 0 ? o->threads : 1,
+                            .progress = o->progress};
     struct pdl_err err = {"", ""};
     enum pdl_status st;
     int rc, provided;

@@ -12,6 +12,7 @@ struct calibration {
     int64_t threads;
     double turns; /* ranks that share a processor take turns; 1: none do */
     double seconds;
+    bool progress;         /* a line of it on standard error */
     struct pdl_json *json; /* rank 0's; NULL elsewhere */
     struct run_quiet *quiet;
 };

@@ -12,9 +12,8 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
-enum { WARM = 2, STEPS = 7 };
+enum { WARM = 1, STEPS = 5, ALONE = 4 };
 
 struct watch {
     int step, nops;
@@ -152,6 +151,8 @@ static enum pdl_status measure(const struct calibration *c, pdl_comm *one,
     enum pdl_status st = pdl_comm_barrier(c->comm, err);
 
     w->turns = alone ? 1 : c->turns;
+    if (alone && w->steps > ALONE)
+        w->steps = ALONE;
     if (st == PDL_OK && (!alone || c->rank == 0)) {
         st = steps(c, p->plan, one, p->optimizer, w, err);
         if (st == PDL_OK)
@@ -198,14 +199,14 @@ enum pdl_status run_calibrate_train(const struct calibration *c,
         if (!run_chosen(c, i, run_probes()))
             continue;
         a = pdl_arena_create((size_t)1 << 30);
-        if (c->rank == 0 && isatty(STDERR_FILENO))
+        if (c->rank == 0 && c->progress)
             fprintf(stderr, "\r\033[Kprobe network %d of %d", i + 1,
                     run_probes());
         st = a ? probe(c, alone, i, a, err)
                : pdl_fail(err, PDL_ENOMEM, "out of memory");
         pdl_arena_destroy(a);
     }
-    if (c->rank == 0 && isatty(STDERR_FILENO))
+    if (c->rank == 0 && c->progress)
         fprintf(stderr, "\r\033[K");
     pdl_comm_destroy(alone);
     return st;

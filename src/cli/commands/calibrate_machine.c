@@ -574,7 +574,7 @@ static enum pdl_status settle(struct cli_calibrate_options *o,
     if (!o->threads)
         o->threads = cores > o->ranks ? cores / o->ranks : 1;
     if (!(o->seconds > 0))
-        o->seconds = .2;
+        o->seconds = .1;
     if (!o->most) /* to twice as many as there are processors, at least 8 */
         o->most = cores < 4 ? 8 : 2 * cores;
     if (o->most < o->ranks)

@@ -37,11 +37,12 @@ static enum pdl_status parse(struct cli_measurement *m,
 }
 
 static enum pdl_status measure_machine(const struct cli_calibrate_options *o,
-                                       struct cli_measurement *m,
+                                       bool quiet, struct cli_measurement *m,
                                        struct pdl_err *err)
 {
     struct run_calibrate_options opts = {.seconds = o->seconds,
-                                         .threads = o->threads};
+                                         .threads = o->threads,
+                                         .progress = !quiet && cli_progress()};
     struct pdl_args args = {.opts = &opts};
     struct pdl_buf text;
     enum pdl_status st;
@@ -84,7 +85,7 @@ static const struct {
 };
 /* More ranks than processors, each with buffers of its own, take long; and
  * beyond the caches a byte takes what it takes. */
-static const char crowded_sizes[] = "1KiB..16MiB";
+static const char crowded_sizes[] = "1KiB..4MiB";
 enum { NCOLLECTIVES = sizeof collectives / sizeof collectives[0] };
 
 static bool wanted(const struct cli_calibrate_options *o, const char *name)
@@ -125,7 +126,7 @@ enum pdl_status cli_measure(const struct cli_calibrate_options *o, bool quiet,
     enum pdl_status st;
 
     say(quiet, "memory, operators and messages", o->ranks);
-    st = measure_machine(o, m, err);
+    st = measure_machine(o, quiet, m, err);
     choose_ranks(o, m);
     for (int round = 0; round < o->rounds; round++)
         for (int i = 0; st == PDL_OK && i < m->nbench; i++) {

@@ -41,7 +41,7 @@ static const struct pdl_opt opts[] = {
     {"rounds", 0, PDL_OPT_COUNT, AT(rounds), "N", NULL,
      "of starts of the ranks, whose middle time counts (3)"},
     {"seconds", 0, PDL_OPT_TIME, AT(seconds), "TIME", NULL,
-     "for each measurement (0.2s; below 20ms fewer are made)"},
+     "for each measurement (0.1s; below 20ms fewer are made)"},
     {"name", 0, PDL_OPT_TEXT, AT(name), "NAME", NULL,
      "of the measured system (this-machine)"},
 };
