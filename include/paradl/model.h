@@ -83,7 +83,8 @@ struct pdl_attr {
     int64_t experts, topk, ffn; /* mixture of experts, feed-forward */
     bool gated;
     int64_t vocab; /* rows of an embedding */
-    int64_t axis;  /* concat, softmax: index into the per-sample shape */
+    int64_t axis;  /* concat, softmax: index into the per-sample shape. linear:
+                      1 where files have its weight as [inputs, outputs] */
     double scale;  /* resize factor */
     double alpha, beta, offset; /* lrn; 0 reads as 1e-4, 0.75, 1. Of functions
                                    (alpha, beta): pdl_function_numbers. Of

@@ -274,6 +274,19 @@ static bool add_rows(struct finder *f, const struct model_naming_row *rows)
     return true;
 }
 
+/* Of a graph that multiplies by [inputs, outputs]. */
+static bool lies_turned(const struct pdl_model *m, int tensor)
+{
+    for (int i = 0; i < m->nnodes; i++) {
+        const struct pdl_node *n = &m->nodes[i];
+
+        if (pdl_op_id(n->op) == PDL_ID_LINEAR && n->attr.axis == 1 &&
+            n->nweights > 0 && n->weights[0] == tensor)
+            return m->tensors[tensor].rank == 2;
+    }
+    return false;
+}
+
 enum pdl_status pdl_weight_places(pdl_arena *a, const struct pdl_naming *naming,
                                   const struct pdl_model *m, int tensor,
                                   const struct pdl_weight_place **out, int *n,
@@ -293,6 +306,11 @@ enum pdl_status pdl_weight_places(pdl_arena *a, const struct pdl_naming *naming,
             f.out[0].rank = t->rank;
             memcpy(f.out[0].dim, t->dim, sizeof t->dim);
             f.out[0].n = t->rank > 0 ? t->dim[0] : 1;
+            f.out[0].transposed = lies_turned(m, tensor);
+            if (f.out[0].transposed) {
+                f.out[0].dim[0] = t->dim[1];
+                f.out[0].dim[1] = t->dim[0];
+            }
             f.n = 1;
         }
     } else {

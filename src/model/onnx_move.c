@@ -106,8 +106,8 @@ void model_onnx_transpose(struct onnx_layer *l)
 
 /* ---- slices ------------------------------------------------------------- */
 
-/* One cut on top of what was cut before; returns the tensor made. */
-static int cut(struct onnx_layer *l, int x, int axis, const int64_t *dims)
+static int cut_as(struct onnx_layer *l, const char *name, int x, int axis,
+                  const int64_t *dims)
 {
     const struct pdl_tensor *t = pdl_build_get(l->m->b, x);
     struct onnx_layer s = {.m = l->m,
@@ -118,9 +118,7 @@ static int cut(struct onnx_layer *l, int x, int axis, const int64_t *dims)
 
     if (!t)
         return x;
-    s.name = t->kind == PDL_TENSOR_ACTIVATION && x != l->in[0]
-                 ? model_onnx_part(l, "Then")
-                 : l->name;
+    s.name = name;
     memcpy(s.attr.dims, dims, 3 * sizeof *dims);
     s.in[s.nin++] = x;
     s.out[0] = *t;
@@ -128,6 +126,16 @@ static int cut(struct onnx_layer *l, int x, int axis, const int64_t *dims)
     s.out[0].dim[axis] = count;
     s.nout = 1;
     return model_onnx_emit(&s);
+}
+
+/* One cut on top of what was cut before; returns the tensor made. */
+static int cut(struct onnx_layer *l, int x, int axis, const int64_t *dims)
+{
+    const struct pdl_tensor *t = pdl_build_get(l->m->b, x);
+    bool more = t && t->kind == PDL_TENSOR_ACTIVATION && x != l->in[0];
+
+    return cut_as(l, more ? model_onnx_part(l, "Then") : l->name, x, axis,
+                  dims);
 }
 
 /* Start, end and step of each axis, within it and upwards. */
@@ -216,29 +224,53 @@ void model_onnx_split(struct onnx_layer *l)
     outputs(l);
 }
 
-/* x[:, 3] and x[:, 3:5] are written as a gather by stored indices. */
+/* The next run of stored indices that ascend by one; false: one is outside. */
+static bool next_run(const struct onnx_shape *at, int64_t extent, int *i,
+                     int64_t *how)
+{
+    double first = at->val[*i];
+
+    how[0] = (int64_t)first + (first < 0 ? extent : 0);
+    how[1] = how[0];
+    how[2] = 1;
+    for (int k = 0; *i < at->nval && at->val[*i] == first + k; k++, ++*i)
+        how[1]++;
+    return how[0] >= 0 && how[1] <= extent;
+}
+
+/* x[:, 3], x[:, 3:5] and x[:, [4, 0, 1]] are written as a gather by stored
+ * indices: a few runs of them, joined. */
 bool model_onnx_gather_fixed(struct onnx_layer *l)
 {
+    enum { RUNS = 16 };
     const struct onnx_shape *x = model_onnx_shape_in(l, 0),
                             *at = model_onnx_shape_in(l, 1);
-    int64_t axis = model_onnx_int(l->n, "axis", 0), how[3] = {0, 0, 1};
-    int map[PDL_MAX_RANK], made;
+    int64_t axis = model_onnx_int(l->n, "axis", 0), how[RUNS][3];
+    int map[PDL_MAX_RANK], made, runs = 0;
 
     axis += axis < 0 ? x->rank : 0;
     if (!model_onnx_type_is(l->n, "Gather") || at->nval < 1 || at->rank > 1 ||
         !sample_axes(l, l->n->in[0], map) || axis < 0 || axis >= x->rank ||
         map[axis] < 0 || l->nout != 1)
         return false;
-    for (int i = 0; i < at->nval; i++)
-        if (at->val[i] != at->val[0] + i)
+    for (int i = 0; i < at->nval;)
+        if (runs == RUNS || !next_run(at, x->dim[axis], &i, how[runs++]))
             return false;
-    how[0] = (int64_t)at->val[0];
-    how[0] += how[0] < 0 ? x->dim[axis] : 0;
-    how[1] = how[0] + at->nval;
-    if (how[0] < 0 || how[1] > x->dim[axis])
-        return false;
     model_onnx_input(l, l->n->in[0]);
-    made = cut(l, l->in[0], map[axis], how);
+    if (runs == 1) {
+        made = cut(l, l->in[0], map[axis], how[0]);
+    } else {
+        struct onnx_layer y = *l;
+
+        y.op = "concat";
+        y.attr.axis = map[axis];
+        y.nin = 0;
+        for (int i = 0; i < runs; i++)
+            y.in[y.nin++] =
+                cut_as(l, model_onnx_part(l, model_label("Run%d", i).s),
+                       l->in[0], map[axis], how[i]);
+        made = model_onnx_emit(&y);
+    }
     if (at->rank == 0)
         made = model_onnx_step(l, "reshape", "Squeeze", made, l->out[0]);
     model_onnx_outputs(l, made);

@@ -116,6 +116,45 @@ static int64_t outputs_of(const struct onnx_layer *l)
     return y->rank > 0 ? y->dim[y->rank - 1] : 1;
 }
 
+/* Is the weight of a product stored as [inputs, outputs]? Of a square one only
+ * the moves on its way tell. */
+static bool inputs_first(const struct onnx_layer *l, int w)
+{
+    const struct onnx_graph *g = l->m->g;
+    bool flip = model_onnx_int(l->n, "transB", 0) == 0;
+
+    for (int hops = 0; hops < 64 && g->values[w].node >= 0; hops++) {
+        const struct onnx_node *n = &g->nodes[g->values[w].node];
+
+        if (n->nin < 1 || n->in[0] < 0)
+            return false;
+        flip = flip != model_onnx_type_is(n, "Transpose");
+        w = n->in[0];
+    }
+    return flip;
+}
+
+/* Such a weight as ours, [outputs, inputs]; its file has it as it was. */
+static void turn_weight(struct onnx_layer *l, int w, int64_t inputs)
+{
+    struct onnx_maker *m = l->m;
+    int source = model_onnx_source(m->g, w);
+    const struct onnx_shape *s = source < 0 ? NULL : &m->g->shape[source];
+    const struct onnx_value *v;
+
+    if (!s || s->rank != 2 || s->dim[0] != inputs ||
+        s->dim[1] != l->attr.features || !inputs_first(l, w))
+        return;
+    v = &m->g->values[source];
+    if (m->tensor[source] < 0 && m->reader[source] >= 0)
+        m->tensor[source] =
+            pdl_build_tensor(m->b, v->name, v->role, model_onnx_dtype(s->type),
+                             2, (int64_t[]){l->attr.features, inputs});
+    else if (inputs != l->attr.features)
+        return; /* somebody else has it as it lies */
+    l->attr.axis = 1;
+}
+
 /* x times a weight: MatMul, Gemm and the like, with a bias that follows. */
 void model_onnx_linear_of(struct onnx_layer *l, int x, int w, int bias)
 {
@@ -132,6 +171,7 @@ void model_onnx_linear_of(struct onnx_layer *l, int x, int w, int bias)
         bias = -1;
     l->attr.no_bias = bias < 0;
     model_onnx_input(l, x);
+    turn_weight(l, w, inputs);
     model_onnx_weight(l, w, want);
     if (bias >= 0)
         model_onnx_weight(l, bias, l->attr.features);

@@ -210,6 +210,8 @@ static const struct numbers {
      .dims = {3, 3}},
     {"Gather x,one -> y | axis=2", "slice", .axis = 1, .ndims = 3,
      .dims = {1, 2, 1}},
+    {"Gather x,back -> y | axis=2", "slice", .axis = 1, .ndims = 3,
+     .dims = {2, 4, 1}}, /* and 0, joined */
     {"ReduceMean x -> y | axes=-1,1", "reduce_mean", .ndims = 2,
      .dims = {2, 0}},
     {"ReduceMean x -> y | axes=0", "other", .alpha = 0},
@@ -242,6 +244,7 @@ static void the_numbers_of_a_file_are_obeyed(void **state)
         om_tensor(&g, "nil", OM_I64, "1", "0");
         om_tensor(&g, "one", OM_I64, "1", "1");
         om_tensor(&g, "two", OM_I64, "1", "2");
+        om_tensor(&g, "back", OM_I64, "3", "2,3,0");
         om_tensor(&g, "up", OM_F32, "4", "1,1,2,2");
         om_tensor(&g, "w", OM_F32, "6", NULL);
         om_tensor(&g, "n", OM_F32, "6,1,1", NULL);
@@ -258,6 +261,51 @@ static void the_numbers_of_a_file_are_obeyed(void **state)
         assert_int_equal(n->attr.ndims, r->ndims);
         for (int k = 0; k < r->ndims; k++)
             assert_int_equal(n->attr.dims[k], r->dims[k]);
+        pdl_arena_destroy(arena);
+    }
+}
+
+/* Weights of products are ours as [outputs, inputs], in files as they lie. */
+static void weights_that_lie_the_other_way_are_turned(void **state)
+{
+    static const struct {
+        const char *nodes[2], *shape;
+        bool turned;
+    } cases[] = {
+        {{"MatMul x,w -> y", NULL}, "5,7", true},
+        {{"MatMul x,w -> y", NULL}, "5,5", true},
+        {{"Transpose w -> v | perm=1,0", "MatMul x,v -> y"}, "7,5", false},
+        {{"Transpose w -> v | perm=1,0", "MatMul x,v -> y"}, "5,5", false},
+        {{"Gemm x,w -> y", NULL}, "5,5", true},
+        {{"Gemm x,w -> y | transB=1", NULL}, "5,5", false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const struct pdl_weight_place *p;
+        const struct pdl_model *m;
+        const struct pdl_tensor *w;
+        struct pdl_buf g;
+        int n;
+
+        pdl_buf_init(&g);
+        for (int k = 0; k < 2 && cases[i].nodes[k]; k++)
+            om_node(&g, cases[i].nodes[k]);
+        om_tensor(&g, "w", OM_F32, cases[i].shape, NULL);
+        om_value(&g, 11, "x", OM_F32, "N,5");
+        om_value(&g, 12, "y", OM_F32, "");
+        m = read_model(&g);
+        assert_string_equal(m->nodes[0].op->name, "linear");
+        w = &m->tensors[m->nodes[0].weights[0]];
+        assert_int_equal(w->dim[0], m->nodes[0].attr.features);
+        assert_int_equal(w->dim[1], 5);
+        assert_int_equal(
+            pdl_weight_places(arena, NULL, m, m->nodes[0].weights[0], &p, &n,
+                              NULL),
+            PDL_OK);
+        assert_int_equal(n, 1);
+        assert_int_equal(p->transposed, cases[i].turned);
+        assert_int_equal(p->dim[0], w->dim[cases[i].turned]);
         pdl_arena_destroy(arena);
     }
 }
@@ -292,6 +340,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_numbers_of_a_file_are_obeyed),
+        cmocka_unit_test(weights_that_lie_the_other_way_are_turned),
         cmocka_unit_test(positions_and_tokens_are_found),
         cmocka_unit_test(what_is_spelled_out_is_one_layer),
         cmocka_unit_test(batch_norms_of_merged_values_are_their_own),

@@ -95,6 +95,38 @@ class Chosen(nn.Module):
         return self.last(torch.where(torch.tensor(0.3) > y, y, torch.tensor(0.7)))
 
 
+class Turned(nn.Module):
+    """Products with weights [inputs, outputs], square and not."""
+
+    def __init__(self):
+        super().__init__()
+        self.square = nn.Parameter(torch.randn(12, 12) * .1)
+        self.wide = nn.Parameter(torch.randn(12, 16) * .1)
+        self.usual = nn.Linear(16, 16)
+        self.last = nn.Linear(16, 10)
+
+    def forward(self, x):
+        x = torch.relu(x.flatten(1) @ self.square) @ self.wide
+        x = torch.relu(self.usual(x.unsqueeze(1))).squeeze(1)
+        return self.last(x)
+
+
+class Reordered(nn.Module):
+    """Features by stored indices; by the largest ones, which has no kernel."""
+
+    def __init__(self, largest=False):
+        super().__init__()
+        self.first, self.last = nn.Linear(12, 12), nn.Linear(12, 10)
+        self.largest = largest
+        self.register_buffer("order", torch.tensor([3, 1, 2, 0, 9, 8, 10, 11]))
+
+    def forward(self, x):
+        x = self.first(x.flatten(1))
+        if self.largest:
+            return nn.functional.pad(self.last(x).topk(5).values, (0, 5))
+        return self.last(torch.cat([x[:, self.order], x[:, 4:8]], 1))
+
+
 def save(path, state):
     head, data = {}, b""
     for name, t in state.items():
@@ -134,7 +166,7 @@ def ours(at):
             if "loss" in r and "epoch_ended" not in r], p.stderr
 
 
-def case(name, m, size, compared=STEPS, refused=None):
+def case(name, m, size, compared=STEPS, refused=None, folded=False):
     global bad
     at = folder + "/" + name
     torch.manual_seed(1)
@@ -147,7 +179,7 @@ def case(name, m, size, compared=STEPS, refused=None):
                       input_names=["input"], output_names=["output"],
                       dynamic_axes={"input": {0: "batch"}},
                       training=torch.onnx.TrainingMode.TRAINING,
-                      do_constant_folding=False)
+                      do_constant_folding=folded)
     save(at + ".safetensors", m.state_dict())
     os.makedirs(at + ".data", exist_ok=True)
     np.save(at + ".data/x_train.npy", x.numpy())
@@ -175,6 +207,10 @@ case("vision", torchvision.models.VisionTransformer(64, 16, 1, 2, 32, 64,
 case("shuffle", torchvision.models.shufflenet_v2_x0_5(num_classes=10), 64,
      compared=1)
 case("chosen", Chosen(), 2)
+case("turned", Turned(), 2)
+case("reordered", Reordered(), 2)
+case("largest", Reordered(True), 2,
+     refused="largest: TopK: the runtime has no kernel for TopK")
 case("nearest", Enlarged("nearest"), 16)
 case("linear", Enlarged("bilinear"), 16)
 case("corners", Enlarged("bilinear", align_corners=True), 16)
