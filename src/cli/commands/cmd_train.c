@@ -73,6 +73,19 @@ static enum pdl_status all_known(const struct pdl_model *m, struct pdl_err *err)
     return PDL_EINVAL;
 }
 
+/* What an imported graph has and nobody can run is said before anything is made
+ * of its results: they would be taken for classes. */
+static enum pdl_status all_run(const struct pdl_model *m, struct pdl_err *err)
+{
+    for (int i = 0; i < m->nnodes; i++)
+        if (strcmp(m->nodes[i].op->name, "other") == 0)
+            return pdl_fail(
+                err, PDL_EINVAL, "%s: %s: the runtime has no kernel for %s",
+                m->name, m->nodes[i].name,
+                m->nodes[i].source_op ? m->nodes[i].source_op : "it");
+    return PDL_OK;
+}
+
 /* Lowers, checks and writes the plan; how many ranks it is for. */
 static enum pdl_status write_plan(const struct pdl_args *args, const char *path,
                                   char hash[17], int64_t *ranks,
@@ -84,9 +97,13 @@ static enum pdl_status write_plan(const struct pdl_args *args, const char *path,
         j ? set_up(args, j, err) : pdl_fail(err, PDL_ENOMEM, "out of memory");
 
     if (st == PDL_OK)
-        st = cli_handover_plan(j, path, hash, err);
+        st = pdl_job_lower(j, err);
     if (st == PDL_OK)
         st = all_known(pdl_job_plan(j)->model, err);
+    if (st == PDL_OK)
+        st = all_run(pdl_job_plan(j)->model, err);
+    if (st == PDL_OK)
+        st = cli_handover_plan(j, path, hash, err);
     if (st == PDL_OK)
         *ranks = pdl_job_plan(j)->mesh->pes;
     pdl_job_destroy(j);
