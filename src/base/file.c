@@ -19,10 +19,10 @@ static enum pdl_status sys_fail(struct pdl_err *err, const char *path)
     return pdl_fail(err, PDL_EIO, "%s: %s", path, strerror(errno));
 }
 
-static enum pdl_status open_file(const char *path, int *fd, struct stat *sb,
-                                 struct pdl_err *err)
+static enum pdl_status open_file(const char *path, int flags, int *fd,
+                                 struct stat *sb, struct pdl_err *err)
 {
-    int f = open(path, O_RDONLY | O_CLOEXEC);
+    int f = open(path, O_RDONLY | O_CLOEXEC | flags);
 
     if (f < 0)
         return sys_fail(err, path);
@@ -92,7 +92,7 @@ enum pdl_status pdl_file_read(pdl_arena *a, const char *path, size_t max,
     int fd = STDIN_FILENO;
 
     if (!standard) {
-        st = open_file(path, &fd, &sb, err);
+        st = open_file(path, 0, &fd, &sb, err);
         if (st != PDL_OK)
             return st;
     }
@@ -117,7 +117,8 @@ enum pdl_status pdl_file_map(const char *path, struct pdl_bytes *out,
     void *p;
     int fd;
 
-    st = open_file(path, &fd, &sb, err);
+    /* a pipe would be waited for until somebody writes */
+    st = open_file(path, O_NONBLOCK, &fd, &sb, err);
     if (st != PDL_OK)
         return st;
     if (!S_ISREG(sb.st_mode)) {
