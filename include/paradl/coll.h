@@ -152,6 +152,9 @@ struct pdl_alg {
     /* Step s of any rank comes after all its steps up to s - window. NULL:
      * 1, each step waits for the one before. */
     int64_t (*window)(const struct pdl_coll_job *job);
+    /* Which turns of the ranks (net.h) change nothing, where all chunks are
+     * equal. NULL: none. */
+    void (*turns)(const struct pdl_coll_job *job, struct pdl_turns *out);
     void (*cost)(const struct pdl_coll_job *job, struct pdl_coll_cost *out);
 };
 

@@ -28,7 +28,19 @@ struct pdl_link {
     int cables;  /* a trunk of so many; 0: one */
 };
 
-enum { PDL_MAX_ROUTE = 128 };
+enum { PDL_MAX_ROUTE = 128, PDL_MAX_TURNS = 8 };
+
+/* From how many hosts a network, or what is sent on it, looks the same. Level
+ * i is the digit (h / stride) % extent of a host's number h; adding one to it,
+ * modulo its extent, for all hosts at once changes nothing. letters is d + 1
+ * where hosts are the words of K(d,2): so does adding one to every letter. */
+struct pdl_turns {
+    int n;
+    struct pdl_turn {
+        int64_t stride, extent;
+    } level[PDL_MAX_TURNS];
+    int letters; /* 0: not words */
+};
 
 /* How the messages of one pair of hosts are spread over several ways. */
 enum pdl_path_spread {
@@ -72,6 +84,15 @@ struct pdl_net {
      * as they are numbered. */
     const int *order;
     int norder;
+    /* What may be turned: ways, rates and latencies turn with the hosts. */
+    struct pdl_turns turns;
+    /* Where a switch comes to when hosts move on by `by` in each block of
+     * `within`; NULL: there are no switches. */
+    int (*turn)(const struct pdl_net *net, int64_t by, int64_t within,
+                int vertex);
+    /* Is the way between these two one of several that are equally long, of
+     * which turning takes another? NULL: never. */
+    bool (*tied)(const struct pdl_net *net, int64_t within, int src, int dst);
 };
 
 /* The host of the i-th rank when ranks fill the network in its own order. */
@@ -231,6 +252,9 @@ struct pdl_traffic {
      * i - window is complete: bounds what a rank can have under way, and so
      * the memory. 1 for plain chains; 0: PDL_TRAFFIC_WINDOW. */
     int window;
+    /* Turned ranks do what they did before to turned peers, in an order that
+     * may differ only among operations between the same waits. */
+    struct pdl_turns turns;
 };
 
 enum { PDL_TRAFFIC_WINDOW = 16 };
@@ -325,6 +349,7 @@ struct pdl_sim_config {
     int timeline;        /* at least so many buckets over time; 0: none */
     size_t memory_limit; /* bytes of scratch; 0: 8 GiB */
     bool events_only;    /* no short cuts: for tests of the short cuts */
+    bool unfolded;       /* every rank for itself: for tests of folding */
     uint64_t seed;       /* of the hash that spreads flows over ways */
     /* Called now and then with the number of messages so far. */
     void (*progress)(void *ctx, int64_t messages);
@@ -384,6 +409,7 @@ struct pdl_sim_result {
     double timeline_s;  /* length of a bucket */
     int64_t solves;     /* how often rates were shared anew */
     int64_t short_cuts; /* messages that took no event */
+    int folded;         /* so many ranks were simulated as one; 1: each */
     double wall_s;
 };
 

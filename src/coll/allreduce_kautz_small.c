@@ -90,5 +90,6 @@ const struct pdl_alg coll_allreduce_kautz_small = {
     .nsteps = nsteps,
     .step = step,
     .window = window,
+    .turns = coll_turn_letters,
     .cost = cost,
 };

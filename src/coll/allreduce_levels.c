@@ -53,6 +53,17 @@ static int64_t alike(const struct pdl_coll_job *job, int64_t s)
     return coll_levels_alike(&l, s);
 }
 
+/* Each ring by itself. */
+static void turns(const struct pdl_coll_job *job, struct pdl_turns *out)
+{
+    struct coll_levels l = levels(job);
+    int64_t stride = 1;
+
+    for (int i = 0; i < l.n; stride *= l.extent[i++])
+        out->level[i] = (struct pdl_turn){stride, l.extent[i]};
+    out->n = l.n;
+}
+
 static void cost(const struct pdl_coll_job *job, struct pdl_coll_cost *out)
 {
     struct coll_levels l = levels(job);
@@ -107,6 +118,7 @@ const struct pdl_alg coll_allreduce_ring = {
     .nsteps = nsteps,
     .step = step,
     .alike = alike_ring,
+    .turns = turns,
     .cost = cost,
 };
 
@@ -125,6 +137,7 @@ const struct pdl_alg coll_allreduce_sparse_ring = {
     .setup = setup,
     .nsteps = nsteps,
     .step = sparse_step,
+    .turns = turns,
 };
 
 /* Ring-ring, the multi-leader hierarchical ring (T. T. Nguyen, Wahib, Takano,
@@ -158,6 +171,7 @@ const struct pdl_alg coll_allreduce_ring_ring = {
     .nsteps = nsteps,
     .step = step,
     .alike = alike,
+    .turns = turns,
     .cost = cost,
 };
 
@@ -176,6 +190,7 @@ const struct pdl_alg coll_allreduce_sparse_ring_ring = {
     .setup = setup,
     .nsteps = nsteps,
     .step = sparse_step,
+    .turns = turns,
 };
 
 /* Torus allreduce (BlueConnect, Cho et al., SysML 2019; 2-D torus of Mikami et
@@ -217,5 +232,6 @@ const struct pdl_alg coll_allreduce_torus = {
     .nsteps = nsteps,
     .step = step,
     .alike = alike,
+    .turns = turns,
     .cost = cost,
 };

@@ -154,6 +154,14 @@ static int64_t window(const struct pdl_coll_job *job)
     return full_stage(job) + 1;
 }
 
+/* Both kinds of rings, whatever the segment. */
+static void turns(const struct pdl_coll_job *job, struct pdl_turns *out)
+{
+    int64_t k = job->params.k;
+
+    *out = (struct pdl_turns){.n = 2, .level = {{1, k}, {k, job->nranks / k}}};
+}
+
 static const struct pdl_alg_key keys[] = {
     COLL_KEY(k, 1, 1 << 20, "ranks per node (4 where it divides)"),
     COLL_KEY(segments, 1, 4096, "segments of the vector (8)"),
@@ -172,4 +180,5 @@ const struct pdl_alg coll_allreduce_ring_ring_pipelined = {
     .nsteps = nsteps,
     .step = step,
     .window = window,
+    .turns = turns,
 };

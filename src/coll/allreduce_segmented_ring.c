@@ -70,5 +70,6 @@ const struct pdl_alg coll_allreduce_segmented_ring = {
     .nsteps = nsteps,
     .step = step,
     .window = window,
+    .turns = coll_turn_ring,
     .cost = cost,
 };

@@ -56,15 +56,11 @@ static void direct(struct coll_vertex v, int64_t i, int me, int dst, int src,
 static void onward(struct coll_vertex v, int64_t i, int me, int dst, int src,
                    struct pdl_step *out)
 {
-    struct coll_vertex from = coll_kautz_in(v, i);
+    struct coll_vertex from = coll_kautz_in(v, i), to = coll_kautz_out(v, i);
     int64_t d = v.d, skip = d;
 
-    for (int64_t k = 0; k < d; k++) {
-        struct coll_vertex x = coll_kautz_in(v, k);
-
-        if (coll_kautz_rank(v.d, x.a, x.b) == dst)
-            skip = k;
-    }
+    if (to.b == v.a)
+        skip = to.a - (to.a > v.a);
     coll_send(out, dst, (struct pdl_span){2, i, 1, d, skip});
     coll_send(out, dst,
               (struct pdl_span){2, i + (skip + 1) * d, 1, d, d - skip - 1});
@@ -132,5 +128,6 @@ const struct pdl_alg coll_alltoall_kautz = {
     .nsteps = nsteps,
     .step = step,
     .window = window,
+    .turns = coll_turn_letters,
     .cost = cost,
 };

@@ -31,5 +31,6 @@ const struct pdl_alg coll_alltoall_linear = {
     .nsteps = coll_shift_nsteps,
     .step = coll_shift_step,
     .window = window,
+    .turns = coll_turn_ring,
     .cost = cost,
 };

@@ -31,5 +31,6 @@ const struct pdl_alg coll_alltoall_pairwise = {
     .setup = coll_shift_setup,
     .nsteps = coll_shift_nsteps,
     .step = step,
+    .turns = coll_turn_ring,
     .cost = cost,
 };

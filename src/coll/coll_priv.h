@@ -90,6 +90,10 @@ static inline void coll_one_buffer(struct pdl_coll_job *job, int64_t chunks)
     job->buf[0] = (struct pdl_coll_buf){job->count, chunks};
 }
 
+/* Allowed turns: of the ring of all ranks; of the letters of K(d,2). */
+void coll_turn_ring(const struct pdl_coll_job *job, struct pdl_turns *out);
+void coll_turn_letters(const struct pdl_coll_job *job, struct pdl_turns *out);
+
 /* ---- patterns (patterns.c) --------------------------------------------- */
 
 /* Member i of n is rank base + i*stride; `me` is this rank's i. */

@@ -91,6 +91,7 @@ const struct pdl_alg coll_reduce_scatter_kautz = {
     .nsteps = nsteps,
     .step = step,
     .window = window,
+    .turns = coll_turn_letters,
     .cost = cost_scatter,
 };
 
@@ -122,6 +123,7 @@ const struct pdl_alg coll_allgather_kautz = {
     .nsteps = nsteps,
     .step = step,
     .window = window,
+    .turns = coll_turn_letters,
     .cost = cost_gather,
 };
 
@@ -153,5 +155,6 @@ const struct pdl_alg coll_allreduce_kautz = {
     .nsteps = nsteps,
     .step = step,
     .window = window,
+    .turns = coll_turn_letters,
     .cost = cost_both,
 };

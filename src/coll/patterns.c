@@ -419,3 +419,15 @@ void coll_shift_step(const struct pdl_coll_job *job, int rank, int64_t s,
     coll_send(out, to, coll_run(0, to, 1));
     coll_recv(out, from, coll_run(1, from, 1));
 }
+
+/* ---- turns --------------------------------------------------------------- */
+
+void coll_turn_ring(const struct pdl_coll_job *job, struct pdl_turns *out)
+{
+    *out = (struct pdl_turns){.n = 1, .level = {{1, job->nranks}}};
+}
+
+void coll_turn_letters(const struct pdl_coll_job *job, struct pdl_turns *out)
+{
+    *out = (struct pdl_turns){.letters = (int)job->params.d + 1};
+}

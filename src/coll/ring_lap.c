@@ -54,6 +54,7 @@ const struct pdl_alg coll_allgather_ring = {
     .nsteps = nsteps,
     .step = gather,
     .alike = alike,
+    .turns = coll_turn_ring,
     .cost = cost_gather,
 };
 
@@ -91,5 +92,6 @@ const struct pdl_alg coll_reduce_scatter_ring = {
     .nsteps = nsteps,
     .step = scatter,
     .alike = alike,
+    .turns = coll_turn_ring,
     .cost = cost_scatter,
 };

@@ -103,14 +103,19 @@ static void op(void *ctx, int rank, int64_t i, struct pdl_traffic_op *out)
 }
 
 /* Equal numbers of chunks are equal bytes only where the chunks are equal. */
+static bool equal_chunks(const struct pdl_coll_job *job)
+{
+    for (int b = 0; b < job->nbufs; b++)
+        if (job->buf[b].count % job->buf[b].chunks != 0)
+            return false;
+    return true;
+}
+
 static int64_t alike(void *ctx, int64_t i)
 {
     const struct pdl_coll_job *job = ctx;
 
-    for (int b = 0; b < job->nbufs; b++)
-        if (job->buf[b].count % job->buf[b].chunks != 0)
-            return 1;
-    return job->alg->alike(job, i);
+    return equal_chunks(job) ? job->alg->alike(job, i) : 1;
 }
 
 static int window(const struct pdl_coll_job *job)
@@ -134,4 +139,6 @@ void pdl_coll_traffic(const struct pdl_coll_job *job, const int *host_of_rank,
         .host_of_rank = host_of_rank,
         .window = window(job),
     };
+    if (job->alg->turns && equal_chunks(job))
+        job->alg->turns(job, &out->turns);
 }

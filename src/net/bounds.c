@@ -124,9 +124,10 @@ enum pdl_status net_bounds(struct net_sim *s, struct pdl_sim_result *out,
                            struct pdl_err *err)
 {
     struct pdl_bounds *b = &out->bounds;
+    const struct net_fold *fold = s->wire.model.fold;
     enum pdl_status st = alone(s, true, &b->latency_s, err);
 
-    if (out->messages == out->short_cuts)
+    if (out->messages == out->short_cuts && !(fold && fold->meet))
         b->alone_s = out->time_s; /* no message has met another */
     else if (st == PDL_OK)
         st = alone(s, s->config->zero_bytes, &b->alone_s, err);

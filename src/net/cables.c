@@ -140,6 +140,14 @@ int net_crossing(struct net_cables *c, int64_t v, double bytes_per_s,
     return k;
 }
 
+void net_may_turn(struct pdl_net *net, int64_t stride, int64_t extent)
+{
+    struct pdl_turns *t = &net->turns;
+
+    if (extent > 1 && t->n < PDL_MAX_TURNS)
+        t->level[t->n++] = (struct pdl_turn){stride, extent};
+}
+
 enum pdl_status net_cables_done(struct net_cables *c)
 {
     if (c->status != PDL_OK)

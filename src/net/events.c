@@ -102,8 +102,12 @@ static void start(struct net_events *e, const struct net_post *send,
                               recv->op,
                               net_model_detached(&sim->wire.model, send->bytes),
                               sim->path.on ? sim->path.tips[last] : -1};
+    /* a send that is folded is not detached: it is still there */
+    int seen = sim->wire.model.fold ? net_live_at(e, send->rank, send->op)->seen
+                                    : recv->rank;
     struct net_send message =
-        net_sim_send(sim, send->rank, recv->rank, send->bytes);
+        net_sim_send(sim, send->rank, recv->rank, seen, send->bytes);
+    bool itself = net_sim_to_itself(sim, send->rank, recv->rank, seen);
     int slot;
 
     if (send->bytes != recv->bytes) {
@@ -115,14 +119,13 @@ static void start(struct net_events *e, const struct net_post *send,
             (long long)recv->op, (long long)recv->bytes);
         return;
     }
-    slot = send->rank == recv->rank ? NET_WIRE_INSTANT
-                                    : net_wire_start(&sim->wire, &message);
+    slot = itself ? NET_WIRE_INSTANT : net_wire_start(&sim->wire, &message);
     if (sim->wire.failed) {
         net_events_no_memory(e);
         return;
     }
     if (slot == NET_WIRE_INSTANT) {
-        sim->wire.messages += send->rank == recv->rank;
+        sim->wire.messages += itself;
         arrived(e, &u, u.parent);
         return;
     }

@@ -150,7 +150,7 @@ enum pdl_status pdl_sim_flows(pdl_arena *a, const struct pdl_net *net,
         pdl_arena_create(c->memory_limit ? c->memory_limit : (size_t)8 << 30);
     if (!scratch)
         return pdl_fail(err, PDL_ENOMEM, "no memory for %d flows", nflows);
-    st = net_wire_init(&r.wire, scratch, net, c, err);
+    st = net_wire_init(&r.wire, scratch, net, c, NULL, err);
     if (st == PDL_OK)
         st = prepare(&r, scratch, err);
     if (st == PDL_OK)

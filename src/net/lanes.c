@@ -22,22 +22,24 @@ static bool follows(const struct pdl_traffic_op *op, int64_t i)
 
 int net_rounds_read(struct net_rounds *r, int64_t i)
 {
-    const struct pdl_traffic *traffic = r->sim->traffic;
     bool peers = r->counted, bytes = true;
     struct pdl_traffic_op op;
+    struct net_ends ends;
 
     for (int k = 0; k < r->nranks; k++) {
         op.send_to = op.recv_from = -1;
         op.send_bytes = op.recv_bytes = 0;
         op.nafter = 0;
         op.compute_s = 0;
+        ends.to = ends.as = -1;
         if (i < r->sim->nops[k]) {
-            traffic->op(traffic->ctx, k, i, &op);
+            net_sim_op(r->sim, k, i, &op, &ends);
             if (op.nafter < 0 || op.nafter > 4 || op.compute_s != 0 ||
                 !follows(&op, i))
                 return NET_ODD;
         }
-        if (op.send_to != r->to[k] || op.recv_from != r->from[k]) {
+        if (op.send_to != r->to[k] || op.recv_from != r->from[k] ||
+            ends.to != r->ends[k].to) {
             if (peers)
                 net_rounds_count(r);
             peers = false;
@@ -47,6 +49,7 @@ int net_rounds_read(struct net_rounds *r, int64_t i)
             r->to[k] = op.send_to;
             r->from[k] = op.recv_from;
         }
+        r->ends[k] = ends;
         bytes = bytes && op.send_bytes == r->send[k];
         r->send[k] = op.send_bytes;
         r->recv[k] = op.recv_bytes;
@@ -59,8 +62,8 @@ bool net_rounds_match(const struct net_rounds *r)
     for (int i = 0; i < r->nranks; i++) {
         int to = r->to[i];
 
-        if (to >= 0 &&
-            (r->from[to] != i || r->recv[to] != r->send[i] || r->send[i] < 0))
+        if (to >= 0 && (r->from[to] != i || r->recv[to] != r->send[i] ||
+                        r->send[i] < 0 || r->ends[to].as != r->ends[i].to))
             return false;
         if (r->from[i] >= 0 && r->to[r->from[i]] != i)
             return false;
@@ -84,7 +87,8 @@ static bool make_lane(struct net_rounds *r, int i)
 {
     struct net_sim *s = r->sim;
     struct net_message *msg = &s->wire.msg;
-    struct net_send send = net_sim_send(s, i, r->to[i], r->send[i]);
+    struct net_send send =
+        net_sim_send(s, i, r->to[i], r->ends[i].to, r->send[i]);
     struct net_lane *lane = &r->lane[i];
     struct net_lane_use *u;
     int stride = r->stride;

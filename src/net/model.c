@@ -45,20 +45,24 @@ enum { SMPI_DETACHED_BELOW = 65536 };
 enum pdl_status net_model_init(struct net_model *m, pdl_arena *a,
                                const struct pdl_net *net,
                                const struct pdl_sim_config *config,
-                               struct pdl_err *err)
+                               struct net_fold *fold, struct pdl_err *err)
 {
     double part = config->wire == PDL_WIRE_SMPI ? smpi_capacity : 1;
 
-    *m = (struct net_model){.net = net, .config = config};
+    *m = (struct net_model){.net = net,
+                            .config = config,
+                            .fold = fold,
+                            .nlinks = fold ? fold->nlinks : net->nlinks};
     if (config->share == PDL_SHARE_RTT)
         m->instant_s = config->precision_s != 0 ? config->precision_s
                                                 : simgrid_precision_s;
-    m->capacity = PDL_NEW(a, double, net->nlinks + 1);
-    m->mark = PDL_NEW(a, int, net->nlinks + 1);
+    m->capacity = PDL_NEW(a, double, m->nlinks + 1);
+    m->mark = PDL_NEW(a, int, m->nlinks + 1);
     if (!m->capacity || !m->mark)
-        return pdl_fail(err, PDL_ENOMEM, "no memory for %d links", net->nlinks);
-    for (int l = 0; l < net->nlinks; l++)
-        m->capacity[l] = part * net->links[l].bytes_per_s;
+        return pdl_fail(err, PDL_ENOMEM, "no memory for %d links", m->nlinks);
+    for (int l = 0; l < m->nlinks; l++)
+        m->capacity[l] =
+            part * net->links[fold ? fold->first[l] : l].bytes_per_s;
     if (net->spread != PDL_SPREAD_ADAPTIVE)
         return PDL_OK;
     m->least = PDL_NEW(a, struct net_least, 1);
@@ -72,12 +76,17 @@ bool net_model_detached(const struct net_model *m, int64_t bytes)
     return m->config->wire == PDL_WIRE_SMPI && bytes < SMPI_DETACHED_BELOW;
 }
 
+static const struct pdl_link *link_of(const struct net_model *m, int link)
+{
+    return &m->net->links[m->fold ? m->fold->first[link] : link];
+}
+
 static void use(const struct net_model *m, struct net_message *out, int link,
                 double amount)
 {
     int at = m->mark[link];
 
-    if (m->net->links[link].fatpipe)
+    if (link_of(m, link)->fatpipe)
         return; /* nobody else sees it */
     if (!at) {
         out->uses[out->nuses] = (struct pdl_maxmin_use){link, 0};
@@ -85,6 +94,27 @@ static void use(const struct net_model *m, struct net_message *out, int link,
         at = m->mark[link] = ++out->nuses;
     }
     out->uses[at - 1].amount += amount;
+}
+
+/* How many of the flows that are one here a link carries of each; those of a
+ * run in which flows do not see each other have it to themselves. */
+static int shared_by(const struct net_model *m, int link)
+{
+    return m->fold && m->config->share != PDL_SHARE_NONE ? m->fold->times[link]
+                                                         : 1;
+}
+
+/* Folded links in the place of links. */
+static void fold_route(const struct net_model *m, const struct net_send *send,
+                       struct net_message *out)
+{
+    struct net_fold *f = m->fold;
+
+    for (int i = 0; i < f->nturns && m->net->tied; i++)
+        if (m->net->tied(m->net, f->within[i], send->src, send->dst))
+            f->broken = true;
+    for (int i = 0; i < out->nlinks; i++)
+        out->links[i] = f->link[out->links[i]];
 }
 
 /* The way back: along the same links where flows are spread, so that it is
@@ -133,13 +163,16 @@ void net_model_message(const struct net_model *m, const struct net_send *send,
     out->nlinks = route_of(m, send, out->links);
     out->nuses = 0;
     out->latency_s = out->bound = 0;
+    if (m->fold)
+        fold_route(m, send, out);
     for (int i = 0; i < out->nlinks; i++) {
-        const struct pdl_link *l = &m->net->links[out->links[i]];
+        const struct pdl_link *l = link_of(m, out->links[i]);
 
-        use(m, out, out->links[i], 1);
+        use(m, out, out->links[i], shared_by(m, out->links[i]));
         if (l->fatpipe)
         private = fmin(private, m->capacity[out->links[i]]);
-        else out->times[m->mark[out->links[i]] - 1]++;
+        else out->times[m->mark[out->links[i]] - 1] +=
+            m->fold ? m->fold->times[out->links[i]] : 1;
         out->latency_s += l->latency_s;
         penalty += m->config->weight_s / l->bytes_per_s;
         slowest = fmin(slowest, l->bytes_per_s);

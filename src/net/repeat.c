@@ -121,6 +121,8 @@ void pdl_traffic_repeat(struct pdl_traffic_loop *loop, struct pdl_traffic *out)
     out->op = loop_op;
     out->calm_op = calm_op;
     out->alike = out->calm_alike = NULL;
+    if (loop->jitter_s > 0 || loop->start_s > 0 || loop->work_s > 0)
+        out->turns = (struct pdl_turns){.n = 0}; /* no rank is as another */
     if (loop->once.alike && equal_turns(&loop->once)) {
         out->alike = loop_alike;
         out->calm_alike = calm_alike;

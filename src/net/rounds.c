@@ -35,7 +35,7 @@ enum pdl_status net_rounds_create(struct net_rounds **out, struct net_sim *sim,
                                   pdl_arena *a, struct pdl_err *err)
 {
     struct net_rounds *r = PDL_NEW(a, struct net_rounds, 1);
-    int n = sim->nranks, links = sim->wire.model.net->nlinks;
+    int n = sim->nranks, links = sim->wire.model.nlinks;
     bool ok = r;
 
     if (!r)
@@ -48,6 +48,7 @@ enum pdl_status net_rounds_create(struct net_rounds **out, struct net_sim *sim,
     r->first = many(r, n, sizeof *r->first, &ok);
     r->to = many(r, n, sizeof *r->to, &ok);
     r->from = many(r, n, sizeof *r->from, &ok);
+    r->ends = many(r, n, sizeof *r->ends, &ok);
     r->send = many(r, n, sizeof *r->send, &ok);
     r->recv = many(r, n, sizeof *r->recv, &ok);
     r->lane = many(r, n, sizeof *r->lane, &ok);

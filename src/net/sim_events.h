@@ -9,6 +9,7 @@ enum { NET_SEND = 1, NET_RECV = 2 };
 struct net_live_op {
     int send_to, recv_from, send_pair, recv_pair;
     int64_t send_bytes, recv_bytes, send_ordinal, recv_ordinal;
+    int seen;        /* the end of what it sends, as net_ends has it */
     int first_dep;   /* first of those that wait for it: 4 * place + k, -1 */
     int next_dep[4]; /* the next one waiting for after[k] */
     double compute_s;

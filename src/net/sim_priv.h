@@ -10,6 +10,7 @@
  *   events.c  ranks and their operations, event by event; window.c which
  *             of them are looked at
  *   match.c   which send meets which receive
+ *   fold.c    ranks that do the same on links that are the same, as one
  *   sim.c     puts them together; flows.c the same for bare flows
  *   energy.c, bounds.c, path.c, timeline.c: what is read off a run */
 #ifndef SIM_PRIV_H
@@ -176,11 +177,43 @@ enum pdl_status net_least_init(struct net_least *s, pdl_arena *a,
                                const struct pdl_net *net, struct pdl_err *err);
 int net_least_route(struct net_least *s, int src, int dst, int *links);
 
+/* ---- fold: many ranks as one -------------------------------------------- */
+
+enum { NET_MAX_FOLDS = 4 };
+
+/* Ranks that turns of the network take to one another are one rank here, and
+ * so are their links. */
+struct net_fold {
+    int size;              /* ranks of each */
+    int nranks, nlinks;    /* that are left */
+    const int *host;       /* of each rank left: the one that is asked */
+    const int *place, *at; /* host -> rank * size + turns, and back */
+    int nturns;
+    int order[NET_MAX_FOLDS];                         /* of each turn */
+    int64_t by[NET_MAX_FOLDS], within[NET_MAX_FOLDS]; /* by 0: of letters */
+    const int *link;                                  /* link -> link left */
+    const int *first; /* and back: one of them */
+    const int *times; /* of a link left: ranks of one whose ways share it */
+    bool meet;        /* some link is so shared */
+    bool broken;      /* a way was met that does not turn */
+};
+
+/* NULL in *out: nothing can be folded. */
+enum pdl_status net_fold_make(struct net_fold **out, pdl_arena *a,
+                              const struct pdl_net *net,
+                              const struct pdl_traffic *traffic,
+                              const struct pdl_sim_config *config,
+                              struct pdl_err *err);
+/* The host that b is seen at from where host a is asked. */
+int net_fold_seen(const struct net_fold *f, int a, int b);
+
 /* ---- model: what a message is ------------------------------------------ */
 
 struct net_model {
     const struct pdl_net *net;
     const struct pdl_sim_config *config;
+    struct net_fold *fold; /* NULL: none */
+    int nlinks;
     double *capacity;        /* of each link, for sharing */
     int *mark;               /* scratch of net_model_message */
     struct net_least *least; /* adaptive routes; NULL: others */
@@ -207,7 +240,7 @@ struct net_message {
 enum pdl_status net_model_init(struct net_model *m, pdl_arena *a,
                                const struct pdl_net *net,
                                const struct pdl_sim_config *config,
-                               struct pdl_err *err);
+                               struct net_fold *fold, struct pdl_err *err);
 void net_model_message(const struct net_model *m, const struct net_send *send,
                        struct net_message *out);
 /* Does a sender go on without waiting for the message to arrive? */
@@ -270,7 +303,7 @@ enum { NET_WIRE_INSTANT = -1 }; /* it takes no time */
 enum pdl_status net_wire_init(struct net_wire *w, pdl_arena *a,
                               const struct pdl_net *net,
                               const struct pdl_sim_config *config,
-                              struct pdl_err *err);
+                              struct net_fold *fold, struct pdl_err *err);
 /* Starts a message now; its slot, or NET_WIRE_INSTANT. */
 int net_wire_start(struct net_wire *w, const struct net_send *send);
 /* Nothing on the wire, but done only after so long; its slot. */
@@ -367,7 +400,8 @@ struct net_sim {
     const struct pdl_traffic *traffic;
     const struct pdl_sim_config *config;
     int nranks, window;
-    int *port; /* of each rank: how many ranks before it are on its host */
+    int *port; /* of each rank: how many ranks before it are on its host; NULL
+                  where ranks are folded */
     int64_t *nops;
     double *finish_s; /* of each rank */
     /* Every rank has completed all operations before this one at that time,
@@ -384,14 +418,26 @@ static inline int net_sim_host(const struct net_sim *s, int rank)
 {
     return s->traffic->host_of_rank ? s->traffic->host_of_rank[rank] : rank;
 }
-/* A message between two ranks. */
-static inline struct net_send net_sim_send(const struct net_sim *s, int from,
-                                           int to, int64_t bytes)
-{
-    uint64_t flow = (uint64_t)s->port[from] << 32 | (uint32_t)s->port[to];
 
-    return (struct net_send){net_sim_host(s, from), net_sim_host(s, to), bytes,
-                             flow ^ s->config->seed};
+/* Whom an operation sends to, and as whom it receives, where ranks are folded
+ * seen from the rank that is asked; else ranks. */
+struct net_ends {
+    int to, as;
+};
+
+/* Operation i of a rank, its peers among the ranks that are left. */
+void net_sim_op(const struct net_sim *s, int rank, int64_t i,
+                struct pdl_traffic_op *op, struct net_ends *ends);
+/* A message between two ranks; `seen`: the end of a folded one. */
+struct net_send net_sim_send(const struct net_sim *s, int from, int to,
+                             int seen, int64_t bytes);
+/* Is it one to itself? */
+static inline bool net_sim_to_itself(const struct net_sim *s, int from, int to,
+                                     int seen)
+{
+    const struct net_fold *f = s->wire.model.fold;
+
+    return f ? f->host[from] == seen : from == to;
 }
 /* PDL_EINTR when asked to stop; reports progress. */
 enum pdl_status net_sim_pulse(const struct net_sim *s, struct pdl_err *err);

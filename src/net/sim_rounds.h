@@ -22,6 +22,7 @@ struct net_rounds {
     int64_t last;                     /* rounds in all */
     double *now, *next, *end, *first; /* of each rank; of its message */
     int *to, *from;
+    struct net_ends *ends;
     int64_t *send, *recv; /* bytes */
     struct net_lane *lane;
     struct net_lane_use *uses; /* stride to a rank */

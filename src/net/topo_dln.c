@@ -108,6 +108,30 @@ static int route(const struct pdl_net *net, int src, int dst, int *links)
     return net_graph_walk(net, &t->graph, next, src, dst, links);
 }
 
+/* Distances on the loops are all that routes look at. */
+static int turn(const struct pdl_net *net, int64_t by, int64_t within,
+                int vertex)
+{
+    const struct dln *t = net->shape;
+    int i = vertex - t->nhosts;
+
+    if (i < t->nloop)
+        return t->nhosts +
+               (int)net_turned(i, (int64_t)t->hosts * t->ranks, by, within);
+    return port_vertex(t, (int)net_turned(i - t->nloop, t->ranks, by, within));
+}
+
+static void allow_turns(const struct dln *t, struct pdl_net *net)
+{
+    int64_t stride = 1;
+    int64_t extents[] = {t->ranks, t->hosts, (int64_t)1 << t->bits[0],
+                         (int64_t)1 << t->bits[1]};
+
+    for (int i = 0; i < 4; stride *= extents[i++])
+        net_may_turn(net, stride, extents[i]);
+    net->turn = turn;
+}
+
 /* The loops of one dimension: `stride` apart, one for each other index. */
 static void lay_loops(const struct dln *t, int dim, bool twice,
                       struct net_cables *c)
@@ -165,6 +189,7 @@ static enum pdl_status make(pdl_arena *a, const struct pdl_topo_values *v,
     }
     net->route = route;
     net->shape = t;
+    allow_turns(t, net);
     return net_finish_graph(a, &c, &t->graph);
 }
 

@@ -206,6 +206,37 @@ static enum pdl_status levels(const struct pdl_topo_values *v, struct tree *t,
     return PDL_OK;
 }
 
+/* The top digit of the label, which switches of the top level do not have. */
+static int turn(const struct pdl_net *net, int64_t by, int64_t within,
+                int vertex)
+{
+    const struct tree *t = net->shape;
+    int64_t top = t->down[t->levels - 1], hosts = t->vertices[0] / top;
+    int l = t->levels;
+
+    while (vertex < t->first[l])
+        l--;
+    if (l == t->levels || within != t->vertices[0])
+        return vertex;
+    return (int)(t->first[l] +
+                 (vertex - t->first[l] + by / hosts * (t->vertices[l] / top)) %
+                     t->vertices[l]);
+}
+
+/* The top digit may be turned where no port depends on it. */
+static void allow_turns(const struct tree *t, struct pdl_net *net)
+{
+    int64_t top = t->down[t->levels - 1], hosts = t->vertices[0] / top, up = 1;
+
+    for (int l = 0; l < t->levels; l++) {
+        up *= t->up[l];
+        if (t->links[l] != 1 || hosts % up != 0)
+            return;
+    }
+    net_may_turn(net, hosts, top);
+    net->turn = turn;
+}
+
 static enum pdl_status build(pdl_arena *a, const struct pdl_topo_values *v,
                              struct pdl_net *net, struct pdl_err *err)
 {
@@ -228,6 +259,7 @@ static enum pdl_status build(pdl_arena *a, const struct pdl_topo_values *v,
     net->route = route;
     net->link_name = link_name;
     net->shape = t;
+    allow_turns(t, net);
     return net_cables_done(&c);
 }
 

@@ -71,6 +71,26 @@ static int route(const struct pdl_net *net, int src, int dst, int *links)
     return net_graph_walk(net, &h->graph, next, src, dst, links);
 }
 
+/* Which coordinates differ does not change. */
+static int turn(const struct pdl_net *net, int64_t by, int64_t within,
+                int vertex)
+{
+    const struct hyperx *h = net->shape;
+
+    return h->nhosts +
+           (int)net_turned(vertex - h->nhosts, h->hosts, by, within);
+}
+
+static void allow_turns(const struct hyperx *h, struct pdl_net *net)
+{
+    int64_t hosts = h->hosts ? h->hosts : 1;
+
+    net_may_turn(net, 1, hosts);
+    for (int j = 0; j < h->dims.n; j++)
+        net_may_turn(net, hosts * h->stride[j], h->dims.d[j]);
+    net->turn = turn;
+}
+
 static void lay_lines(const struct hyperx *h, int64_t points, int64_t width,
                       struct net_cables *c)
 {
@@ -109,6 +129,7 @@ static enum pdl_status make(pdl_arena *a, const struct pdl_topo_values *v,
         lay_lines(h, points, width, &c);
     net->route = route;
     net->shape = h;
+    allow_turns(h, net);
     return net_finish_graph(a, &c, &h->graph);
 }
 

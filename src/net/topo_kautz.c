@@ -149,6 +149,7 @@ static enum pdl_status build(pdl_arena *a, const struct pdl_topo_values *v,
         pair_up(z, c.links, c.nlinks);
     net->route = route;
     net->shape = z;
+    net->turns.letters = z->k == 2 ? (int)z->d + 1 : 0;
     return net_cables_done(&c);
 }
 

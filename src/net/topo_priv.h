@@ -100,6 +100,22 @@ static inline int net_per_cable(const struct pdl_topo_values *v)
     return v->shared ? 1 : 2;
 }
 
+/* ---- turns --------------------------------------------------------------- */
+
+/* Says that a digit of the hosts' numbers may be turned. */
+void net_may_turn(struct pdl_net *net, int64_t stride, int64_t extent);
+/* Where vertex i of those that each stand for `hosts` hosts in a row comes to
+ * when hosts move on. */
+static inline int64_t net_turned(int64_t i, int64_t hosts, int64_t by,
+                                 int64_t within)
+{
+    if (within <= hosts)
+        return i;
+    by /= hosts;
+    within /= hosts;
+    return i - i % within + (i % within + by) % within;
+}
+
 /* ---- the explicit graph -------------------------------------------------- */
 
 /* An arc is a way from one vertex to a neighbour: its cable's link and, where

@@ -71,6 +71,22 @@ static int route(const struct pdl_net *net, int src, int dst, int *links)
     return n;
 }
 
+/* Half way round: a host in the middle of the ring goes down, the others up. */
+static bool tied(const struct pdl_net *net, int64_t within, int src, int dst)
+{
+    const struct grid *g = net->shape;
+
+    for (int j = 0; j < g->dims.n; j++) {
+        int64_t d = g->dims.d[j], s = g->stride[j], x = src / s % d;
+
+        if (s * d == within && 2 * (dst / s % d - x) % (2 * d) == d)
+            return true;
+        if (s * d == within && 2 * (x - dst / s % d) % (2 * d) == d)
+            return true;
+    }
+    return false;
+}
+
 static void link_name(const struct pdl_net *net, int link, char *buf,
                       size_t size)
 {
@@ -144,7 +160,11 @@ static enum pdl_status make(pdl_arena *a, const struct pdl_topo_values *v,
     net_cables_counts(&c, hosts, 0, cables);
     if (c.status == PDL_OK)
         lay_cables(g, hosts, &c);
+    for (int j = 0; j < g->dims.n && wrap; j++)
+        if (g->dims.d[j] > 2)
+            net_may_turn(net, g->stride[j], g->dims.d[j]);
     net->route = route;
+    net->tied = tied;
     net->link_name = link_name;
     net->shape = g;
     return net_cables_done(&c);

@@ -140,12 +140,12 @@ static void wait_for(struct net_events *e, int rank, int64_t i,
 static void look_at(struct net_events *e, int rank)
 {
     struct net_live_rank *r = &e->ranks[rank];
-    const struct pdl_traffic *traffic = e->sim->traffic;
     struct pdl_traffic_op op = {.nafter = 0};
     struct net_live_op *live;
+    struct net_ends ends;
     int64_t i = r->seen;
 
-    traffic->op(traffic->ctx, rank, i, &op);
+    net_sim_op(e->sim, rank, i, &op, &ends);
     e->status = check_op(e, rank, i, &op);
     if (e->status != PDL_OK)
         return;
@@ -161,16 +161,17 @@ static void look_at(struct net_events *e, int rank)
                                  .send_bytes = op.send_bytes,
                                  .recv_bytes = op.recv_bytes,
                                  .compute_s = op.compute_s,
+                                 .seen = ends.to,
                                  .first_dep = -1};
     if (op.send_to >= 0) {
         live->parts |= NET_SEND;
-        live->send_pair = net_match_count(&e->match, rank, op.send_to, true,
+        live->send_pair = net_match_count(&e->match, rank, ends.to, true,
                                           &live->send_ordinal);
     }
     if (op.recv_from >= 0) {
         live->parts |= NET_RECV;
-        live->recv_pair = net_match_count(&e->match, op.recv_from, rank, false,
-                                          &live->recv_ordinal);
+        live->recv_pair = net_match_count(&e->match, op.recv_from, ends.as,
+                                          false, &live->recv_ordinal);
     }
     if (e->match.failed)
         net_events_no_memory(e);

@@ -15,15 +15,16 @@ enum { MOST_KEPT = 4096 };
 enum pdl_status net_wire_init(struct net_wire *w, pdl_arena *a,
                               const struct pdl_net *net,
                               const struct pdl_sim_config *config,
-                              struct pdl_err *err)
+                              struct net_fold *fold, struct pdl_err *err)
 {
-    size_t n = (size_t)net->nlinks + 1;
+    int nlinks = fold ? fold->nlinks : net->nlinks;
+    size_t n = (size_t)nlinks + 1;
     enum pdl_status st;
 
     *w = (struct net_wire){.arena = a, .free = -1, .clock.arena = a};
-    st = net_model_init(&w->model, a, net, config, err);
+    st = net_model_init(&w->model, a, net, config, fold, err);
     if (st == PDL_OK)
-        st = net_share_init(&w->share, a, w->model.capacity, net->nlinks, err);
+        st = net_share_init(&w->share, a, w->model.capacity, nlinks, err);
     if (st == PDL_OK)
         st = net_timeline_init(&w->timeline, a, config->timeline, err);
     if (st != PDL_OK)
@@ -37,8 +38,8 @@ enum pdl_status net_wire_init(struct net_wire *w, pdl_arena *a,
     w->busy_since = PDL_NEW(a, double, n);
     w->sampled = PDL_NEW(a, double, n);
     if (!w->use || !w->busy_since || !w->sampled || (w->nkept && !w->kept))
-        return pdl_fail(err, PDL_ENOMEM, "no memory for %d links", net->nlinks);
-    for (int l = 0; l < net->nlinks; l++)
+        return pdl_fail(err, PDL_ENOMEM, "no memory for %d links", nlinks);
+    for (int l = 0; l < nlinks; l++)
         w->use[l].first_s = -1;
     return PDL_OK;
 }
@@ -97,8 +98,11 @@ static int take_slot(struct net_wire *w)
 static void count_bytes(struct net_wire *w, const struct net_message *msg,
                         int64_t bytes, double start_s)
 {
+    const struct net_fold *fold = w->model.fold;
+
     for (int i = 0; i < msg->nlinks; i++)
-        w->use[msg->links[i]].bytes += bytes;
+        w->use[msg->links[i]].bytes +=
+            bytes * (fold ? fold->times[msg->links[i]] : 1);
     for (int i = 0; i < msg->nuses; i++) {
         struct pdl_link_use *u = &w->use[msg->uses[i].link];
 
