@@ -282,6 +282,15 @@ enum pdl_status pdl_coll_contention(const struct pdl_coll_job *job,
                                     struct pdl_coll_round **rounds,
                                     int64_t *nrounds, struct pdl_err *err);
 
+/* Seconds that a job takes at least, without a simulation; one rank on a host,
+ * in the network's own order. 0: nothing is known. By what the first and the
+ * last rank do (microseconds to find out); by what the busiest link carries
+ * (every message is made once, and none is kept). */
+double pdl_coll_ranks_floor(const struct pdl_net *net,
+                            const struct pdl_coll_job *job, pdl_arena *a);
+double pdl_coll_links_floor(const struct pdl_net *net,
+                            const struct pdl_coll_job *job, pdl_arena *a);
+
 /* Sets parameters of job->alg that were not given to what the network is:
  * ranks per node, extents of a torus, switches of a DLN. Before
  * pdl_coll_setup. */

@@ -215,6 +215,52 @@ static void a_network_that_lies_is_found_out(void **state)
     pdl_arena_destroy(a);
 }
 
+/* ---- floors ----------------------------------------------------------------- */
+
+/* No algorithm is faster than its floors on any network, and they are not
+ * idle: some are met. */
+static void nobody_is_faster_than_the_floors(void **state)
+{
+    static const char *const nets[] = {
+        "torus:4x4",
+        "dln:q=3,p=1",
+        "fat-tree:down=4x4,up=1x2",
+        "dragonfly:groups=2,chassis=2,routers=2,nodes=2",
+        "kautz:d=4",
+    };
+    int met = 0;
+
+    (void)state;
+    for (size_t n = 0; n < sizeof nets / sizeof nets[0]; n++)
+        for (int i = 0; pdl_alg_at(i); i++) {
+            const struct pdl_alg *alg = pdl_alg_at(i);
+            pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+            struct pdl_coll_job job;
+            struct pdl_traffic traffic;
+            struct pdl_sim_result out;
+            const struct pdl_net *net;
+            double ranks_s, links_s;
+
+            assert_int_equal(pdl_net_make(a, nets[n], &net, NULL), PDL_OK);
+            if (pdl_coll_job_make(alg->collective->name, alg->name, net->nhosts,
+                                  SIZE, 4, &job, NULL) == PDL_OK) {
+                pdl_coll_traffic(&job, NULL, &traffic);
+                assert_int_equal(
+                    pdl_sim_run(a, net, &traffic, NULL, &out, NULL), PDL_OK);
+                ranks_s = pdl_coll_ranks_floor(net, &job, a);
+                links_s = pdl_coll_links_floor(net, &job, a);
+                if (ranks_s > out.time_s * (1 + 1e-12) ||
+                    links_s > out.time_s * (1 + 1e-12))
+                    fail_msg("%s/%s on %s takes %g s, floors %g and %g",
+                             alg->collective->name, alg->name, nets[n],
+                             out.time_s, ranks_s, links_s);
+                met += ranks_s > 0.99 * out.time_s;
+            }
+            pdl_arena_destroy(a);
+        }
+    assert_true(met > 20);
+}
+
 /* ---- scale ------------------------------------------------------------------ */
 
 /* Contended, on 16,384 hosts; each of these took minutes rank by rank. */
@@ -254,6 +300,7 @@ int main(void)
         cmocka_unit_test(folded_ranks_end_when_each_for_itself_does),
         cmocka_unit_test(ways_turn_where_a_network_says_so),
         cmocka_unit_test(a_network_that_lies_is_found_out),
+        cmocka_unit_test(nobody_is_faster_than_the_floors),
         cmocka_unit_test(sixteen_thousand_hosts_are_few),
     };
 
