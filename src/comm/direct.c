@@ -50,6 +50,8 @@ struct direct {
     enum way way;
     enum phase phase;
     uint64_t number;
+    uint64_t tag;        /* what is asked for, in TAG_BITS */
+    int odd;             /* a seat that asks for something else; -1: none */
     int next;            /* seats before it have been seen */
     int64_t size;        /* of an element */
     int64_t at, end;     /* elements of its part still to sum */
@@ -77,11 +79,34 @@ static void count_wait(struct direct *d)
     d->head.comm->signals += d->head.comm->size - 1;
 }
 
+/* What a rank asks for goes with its arrival, at no cost: exactly for what
+ * goes through slots (32 KiB: 15 bits of elements, type, operation), that it is
+ * longer for all others, whose counts decide() compares. */
+enum { TAG_BITS = 22, TAG_LONG = 1 << 21 };
+
+static int64_t asked(const struct direct *d)
+{
+    return d->call.count * 64 + (int64_t)d->call.type * 8 + (int64_t)d->call.op;
+}
+
+/* A rank that has gone on to the next operation has seen this one's tags: its
+ * own is not looked at any more. */
+static bool has_come(struct direct *d, int i)
+{
+    uint64_t at =
+        atomic_load_explicit(&seat(d, i)->arrived, memory_order_acquire);
+
+    if (at >> TAG_BITS == d->number &&
+        (at & (((uint64_t)1 << TAG_BITS) - 1)) != d->tag)
+        d->odd = i;
+    return at >> TAG_BITS >= d->number;
+}
+
 static void arrive(struct direct *d)
 {
     count_wait(d);
-    atomic_store_explicit(&seat(d, d->head.comm->node_rank)->arrived, d->number,
-                          memory_order_release);
+    atomic_store_explicit(&seat(d, d->head.comm->node_rank)->arrived,
+                          d->number << TAG_BITS | d->tag, memory_order_release);
     comm_meet(d->head.comm);
     d->head.comm->moves++; /* who waits now waits for something else */
     d->next = 0;
@@ -91,9 +116,7 @@ static bool all_arrived(struct direct *d)
 {
     int n = d->head.comm->size;
 
-    while (d->next < n &&
-           atomic_load_explicit(&seat(d, d->next)->arrived,
-                                memory_order_acquire) >= d->number)
+    while (d->next < n && has_come(d, d->next))
         d->next++;
     return d->next == n;
 }
@@ -213,11 +236,20 @@ static void post(struct direct *d)
 
     s->post[half].in = comm_place_of(c, d->call.in, bytes);
     s->post[half].out = comm_place_of(c, d->call.out, bytes);
-    s->post[half].check =
-        d->call.count * 64 + (int64_t)d->call.type * 8 + (int64_t)d->call.op;
+    s->post[half].check = asked(d);
     s->post[half].kernel = c->rank == 0 && c->reach == COMM_REACH_WINDOW &&
                            c->cma && bytes >= WORTH_KERNEL &&
                            comm_habit_choose(c, COMM_KERNEL, bytes);
+}
+
+static enum pdl_status unequal(struct direct *d, int other, struct pdl_err *err)
+{
+    pdl_comm *c = d->head.comm;
+
+    return comm_break(c, err,
+                      "allreduce: rank %d and rank %d ask for "
+                      "different counts, types or operations",
+                      c->rank, c->rank_of_seat[other]);
 }
 
 /* Everyone is there: do all ask for the same, and are all in windows? */
@@ -232,10 +264,7 @@ static enum pdl_status decide(struct direct *d, struct pdl_err *err)
         struct comm_seat *s = seat(d, i);
 
         if (s->post[half].check != check)
-            return comm_break(c, err,
-                              "allreduce: rank %d and rank %d ask for "
-                              "different counts, types or operations",
-                              c->rank, c->rank_of_seat[i]);
+            return unequal(d, i, err);
         windows =
             windows && s->post[half].in.window && s->post[half].out.window;
         plain = plain && !s->post[half].in.window && !s->post[half].out.window;
@@ -488,6 +517,8 @@ static enum pdl_status gathered(struct direct *d, bool *done,
     pdl_comm *c = d->head.comm;
     enum pdl_status st = PDL_OK;
 
+    if (d->odd >= 0)
+        return unequal(d, d->odd, err);
     if (d->way == FLAT) {
         c->used = "slots";
         flat_sum(d);
@@ -581,6 +612,8 @@ static void fill(struct direct *d, pdl_comm *c, const struct comm_call *call,
     d->size = comm_type_bytes(call->type);
     d->head.is_long = call->count * d->size >= COMM_LONG_BYTES;
     d->way = flat ? FLAT : UNDECIDED;
+    d->tag = flat ? (uint64_t)asked(d) : TAG_LONG;
+    d->odd = -1;
 }
 
 bool comm_direct_fits(const pdl_comm *c, const struct comm_call *call,
