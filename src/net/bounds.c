@@ -25,7 +25,8 @@ static enum pdl_status alone(const struct net_sim *s, bool zero_bytes,
         .memory_limit = s->config->memory_limit,
         .interrupt = s->config->interrupt,
     };
-    pdl_arena *a = pdl_arena_create((size_t)s->nranks * 16 + (1 << 20));
+    pdl_arena *a =
+        pdl_arena_create((size_t)s->traffic->nranks * 16 + (1 << 20));
     struct pdl_traffic traffic = *s->traffic;
     struct pdl_sim_result out;
     enum pdl_status st;
