@@ -261,6 +261,11 @@ struct coll_run {
 enum pdl_status coll_walk(struct coll_run *run, pdl_arena *a,
                           struct pdl_err *err);
 
+/* The same for ranks in step (in_step.c), whose steps have no hazards either.
+ * Not *all: they are not, and what was transferred is to be forgotten. */
+enum pdl_status coll_walk_in_step(struct coll_run *run, pdl_arena *a, bool *all,
+                                  struct pdl_err *err);
+
 /* The i-th chunk that spans list; the cursor starts as zeros. */
 struct coll_cursor {
     int span;

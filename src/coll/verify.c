@@ -37,8 +37,9 @@ struct proof {
     const struct pdl_coll_job *job;
     pdl_arena *arena;
     bool exact;
-    int words;       /* of a set */
-    int64_t cells;   /* chunks a rank */
+    int words;                   /* of a set */
+    int64_t cells;               /* chunks a rank */
+    int64_t each[PDL_COLL_BUFS]; /* elements of every chunk; -1: they differ */
     int64_t *origin; /* exact: chunk number of the inputs; -1: empty */
     uint64_t *set;   /* exact: words of bits; else one label */
     int32_t *terms;  /* inputs in the sum */
@@ -88,6 +89,10 @@ static enum pdl_status prepare(struct proof *v, struct pdl_err *err)
     v->exact = job->nranks <= EXACT_RANKS;
     v->words = v->exact ? (job->nranks + 63) / 64 : 1;
     v->cells = coll_cells(job, job->nbufs);
+    for (int b = 0; b < job->nbufs; b++)
+        v->each[b] = job->buf[b].count % job->buf[b].chunks
+                         ? -1
+                         : job->buf[b].count / job->buf[b].chunks;
     if (!pdl_mul64(v->cells, job->nranks, &all))
         return pdl_fail(err, PDL_EINVAL, "too many chunks to prove");
     v->terms = PDL_NEW(v->arena, int32_t, all);
@@ -206,8 +211,12 @@ static enum pdl_status add(struct proof *v, struct contents to,
     return PDL_OK;
 }
 
-static int64_t chunk_size(const struct pdl_coll_job *job, int buf, int64_t c)
+static int64_t chunk_size(const struct proof *v, int buf, int64_t c)
 {
+    const struct pdl_coll_job *job = v->job;
+
+    if (v->each[buf] >= 0)
+        return v->each[buf];
     return pdl_coll_chunk_begin(&job->buf[buf], c + 1) -
            pdl_coll_chunk_begin(&job->buf[buf], c);
 }
@@ -240,8 +249,7 @@ static enum pdl_status transfer(void *ctx, const struct coll_message *m,
 
         if (more != coll_next(v->job, m->recv->recv, m->recv->nrecv, &in, &to,
                               &into) ||
-            (more &&
-             chunk_size(v->job, buf, c) != chunk_size(v->job, to, into)))
+            (more && chunk_size(v, buf, c) != chunk_size(v, to, into)))
             return pdl_fail(err, PDL_EWRONG,
                             "rank %d step %" PRId64
                             " sends rank %d step %" PRId64
@@ -348,26 +356,43 @@ static enum pdl_status check_all_hazards(const struct pdl_coll_job *job,
     return st;
 }
 
+/* *all: the ranks were in step, and this is the proof; else nothing is
+ * known. */
+static enum pdl_status prove(const struct pdl_coll_job *job, bool in_step,
+                             struct coll_run *run, bool *all,
+                             struct pdl_err *why)
+{
+    struct proof v = {.job = job, .arena = pdl_arena_create(MEMORY)};
+    enum pdl_status st = v.arena
+                             ? prepare(&v, why)
+                             : pdl_fail(why, PDL_ENOMEM, "no memory to prove");
+
+    *run = (struct coll_run){
+        .job = job, .ctx = &v, .save = save, .transfer = transfer};
+    if (st == PDL_OK)
+        st = in_step ? coll_walk_in_step(run, v.arena, all, why)
+                     : coll_walk(run, v.arena, why);
+    if (st == PDL_OK && *all)
+        st = check_end(&v, why);
+    pdl_arena_destroy(v.arena);
+    return st;
+}
+
 enum pdl_status pdl_coll_verify(const struct pdl_coll_job *job,
                                 struct pdl_coll_proof *proof,
                                 struct pdl_err *err)
 {
     struct pdl_err why = {"", ""};
-    struct proof v = {.job = job};
-    struct coll_run run = {
-        .job = job, .ctx = &v, .save = save, .transfer = transfer};
-    enum pdl_status st = check_all_hazards(job, &why);
+    struct coll_run run;
+    bool all = false;
+    enum pdl_status st = prove(job, true, &run, &all, &why);
 
-    v.arena = pdl_arena_create(MEMORY);
-    if (st == PDL_OK && !v.arena)
-        st = pdl_fail(&why, PDL_ENOMEM, "no memory to prove");
-    if (st == PDL_OK)
-        st = prepare(&v, &why);
-    if (st == PDL_OK)
-        st = coll_walk(&run, v.arena, &why);
-    if (st == PDL_OK)
-        st = check_end(&v, &why);
-    pdl_arena_destroy(v.arena);
+    if (!all) {
+        all = true;
+        st = check_all_hazards(job, &why);
+        if (st == PDL_OK)
+            st = prove(job, false, &run, &all, &why);
+    }
     if (st != PDL_OK)
         return pdl_fail(err, st, "%s/%s on %d ranks: %s",
                         job->alg->collective->name, job->alg->name, job->nranks,
@@ -377,6 +402,6 @@ enum pdl_status pdl_coll_verify(const struct pdl_coll_job *job,
                                          .messages = run.messages,
                                          .max_rank_bytes = run.rank_bytes,
                                          .ports = run.ports,
-                                         .exact = v.exact};
+                                         .exact = job->nranks <= EXACT_RANKS};
     return PDL_OK;
 }
