@@ -28,7 +28,7 @@ struct pdl_link {
     int cables;  /* a trunk of so many; 0: one */
 };
 
-enum { PDL_MAX_ROUTE = 128, PDL_MAX_TURNS = 8 };
+enum { PDL_MAX_ROUTE = 4096, PDL_MAX_TURNS = 8 };
 
 /* From how many hosts a network, or what is sent on it, looks the same. Level
  * i is the digit (h / stride) % extent of a host's number h; adding one to it,

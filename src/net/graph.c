@@ -12,7 +12,8 @@
 
 #include <string.h>
 
-enum { MAX_CORE = 8192 };
+/* MAX_LISTED: link entries of a way, which fit in a byte. */
+enum { MAX_CORE = 8192, MAX_LISTED = 128 };
 
 static int way_order(const struct net_way *a, const struct net_way *b)
 {
@@ -261,10 +262,10 @@ static enum pdl_status fill_table(const struct pdl_net *net,
                 return pdl_fail(err, PDL_EINVAL,
                                 "%s: the network is not connected",
                                 net->topo->name);
-        if (far > PDL_MAX_ROUTE - 4)
+        if (far > MAX_LISTED - 4)
             return pdl_fail(err, PDL_EINVAL,
                             "%s: routes of %d links are longer than %d",
-                            net->topo->name, far + 4, PDL_MAX_ROUTE);
+                            net->topo->name, far + 4, MAX_LISTED);
         if (t->next)
             fill_row(g, t->dist, t->next + n * (size_t)g->core[goal]);
         for (int v = 0; t->far && v < g->nverts; v++)

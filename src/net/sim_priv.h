@@ -229,10 +229,11 @@ struct net_send {
 };
 
 struct net_message {
-    int nlinks, links[PDL_MAX_ROUTE]; /* the way it goes */
-    int nuses;                        /* with cross traffic, no link twice */
-    struct pdl_maxmin_use uses[2 * PDL_MAX_ROUTE];
-    int times[2 * PDL_MAX_ROUTE]; /* of a use: passes on the way there */
+    int nlinks, *links; /* the way it goes */
+    int nuses;          /* with cross traffic, no link twice */
+    struct pdl_maxmin_use *uses;
+    int *times;     /* of a use: passes on the way there */
+    int room, most; /* for links; for uses */
     double latency_s, weight, bound;
     double rate; /* alone on its links; INFINITY: no links */
 };

@@ -12,6 +12,22 @@
 
 enum { MOST_KEPT = 4096 };
 
+/* Room in a message for so many links and uses; false: no memory. */
+static bool make_room(pdl_arena *a, struct net_message *msg, int links,
+                      int uses)
+{
+    if (links > msg->room) {
+        msg->links = PDL_NEW(a, int, links);
+        msg->room = msg->links ? links : 0;
+    }
+    if (uses > msg->most) {
+        msg->uses = PDL_NEW(a, struct pdl_maxmin_use, uses);
+        msg->times = PDL_NEW(a, int, uses);
+        msg->most = msg->uses && msg->times ? uses : 0;
+    }
+    return links <= msg->room && uses <= msg->most;
+}
+
 enum pdl_status net_wire_init(struct net_wire *w, pdl_arena *a,
                               const struct pdl_net *net,
                               const struct pdl_sim_config *config,
@@ -37,11 +53,31 @@ enum pdl_status net_wire_init(struct net_wire *w, pdl_arena *a,
     w->use = PDL_NEW(a, struct pdl_link_use, n);
     w->busy_since = PDL_NEW(a, double, n);
     w->sampled = PDL_NEW(a, double, n);
-    if (!w->use || !w->busy_since || !w->sampled || (w->nkept && !w->kept))
+    if (!w->use || !w->busy_since || !w->sampled || (w->nkept && !w->kept) ||
+        !make_room(a, &w->msg, PDL_MAX_ROUTE, 2 * PDL_MAX_ROUTE))
         return pdl_fail(err, PDL_ENOMEM, "no memory for %d links", nlinks);
     for (int l = 0; l < nlinks; l++)
         w->use[l].first_s = -1;
     return PDL_OK;
+}
+
+/* Copies a message into one with room for it. */
+static void keep(struct net_message *to, const struct net_message *msg)
+{
+    struct net_message had = *to;
+
+    *to = *msg;
+    to->links = had.links;
+    to->uses = had.uses;
+    to->times = had.times;
+    to->room = had.room;
+    to->most = had.most;
+    for (int i = 0; i < msg->nlinks; i++)
+        to->links[i] = msg->links[i];
+    for (int i = 0; i < msg->nuses; i++) {
+        to->uses[i] = msg->uses[i];
+        to->times[i] = msg->times[i];
+    }
 }
 
 /* What a message is: kept from the last time where its way cannot change. */
@@ -58,16 +94,16 @@ static const struct net_message *message(struct net_wire *w,
     if (k && k->msg && k->src == send->src && k->dst == send->dst &&
         k->bytes == send->bytes)
         return k->msg;
+    net_model_message(&w->model, send, msg);
     if (k && !k->msg)
         k->msg = PDL_NEW(w->arena, struct net_message, 1);
-    if (k && k->msg) {
-        msg = k->msg;
-        k->src = send->src;
-        k->dst = send->dst;
-        k->bytes = send->bytes;
-    }
-    net_model_message(&w->model, send, msg);
-    return msg;
+    if (!k || !k->msg || !make_room(w->arena, k->msg, msg->nlinks, msg->nuses))
+        return msg;
+    k->src = send->src;
+    k->dst = send->dst;
+    k->bytes = send->bytes;
+    keep(k->msg, msg);
+    return k->msg;
 }
 
 static int take_slot(struct net_wire *w)
