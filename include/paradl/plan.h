@@ -34,11 +34,21 @@ const char *pdl_axis_name(enum pdl_axis axis);
 
 enum { PDL_MAX_TERMS = PDL_NAXES, PDL_MAX_CLAUSES = 32 };
 
+/* "@h100:2*3+a100:2*1" after an axis: so many of its ranks, in their order, lie
+ * on nodes of a group of the machine, and each has so many shares of the
+ * samples. 0: not said. */
+struct pdl_term_part {
+    const char *group;
+    int64_t count, share;
+};
+
 /* "spatial=2x2" has two sizes, every other axis one. */
 struct pdl_term {
     enum pdl_axis axis;
     int nsizes;
     int64_t size[3];
+    int nparts; /* pipe and data: 0: wherever they come to lie */
+    const struct pdl_term_part *part;
 };
 
 /* What backward reads of forward and is made again. */
@@ -143,6 +153,10 @@ struct pdl_mesh {
         int64_t size;
     } term[PDL_MAX_CLAUSES][2 * (PDL_MAX_TERMS + 2)];
     int nterms[PDL_MAX_CLAUSES];
+    /* Samples that are not dealt evenly: the shares of the ranks along factor
+     * `dealt`, as the strategy has them (and where it keeps them). */
+    int dealt, nparts; /* nparts 0: all have as many */
+    const struct pdl_term_part *part;
 };
 
 /* The common refinement of all clauses (specs: mesh). Refused: clauses whose
@@ -157,6 +171,11 @@ enum pdl_status pdl_mesh_for(const struct pdl_strategy *s,
                              struct pdl_err *err);
 /* Coordinate of a rank in factor f, and the rank of coordinates. */
 int64_t pdl_mesh_coord(const struct pdl_mesh *m, int64_t rank, int f);
+/* Part i of `parts` of n samples in units, which these factors cut, by the
+ * shares of the mesh; pdl_split where all have as many. */
+void pdl_mesh_split(const struct pdl_mesh *m, uint32_t factors, int64_t n,
+                    int64_t unit, int64_t parts, int64_t i, int64_t *lo,
+                    int64_t *hi);
 /* Ranks of the group of `rank` over a set of factors (bit mask), in rank
  * order; returns how many, writes at most max. */
 int64_t pdl_mesh_group(const struct pdl_mesh *m, int64_t rank, uint32_t factors,

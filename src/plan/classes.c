@@ -12,6 +12,7 @@
 struct cut {
     uint32_t factors;
     int64_t size, unit;
+    bool shares; /* samples that are dealt unevenly */
     struct pdl_frame frame;
 };
 
@@ -29,7 +30,8 @@ struct classes {
 static bool same_cut(const struct cut *a, const struct cut *b)
 {
     return a->factors == b->factors && a->size == b->size &&
-           a->unit == b->unit && a->frame.kind == b->frame.kind &&
+           a->unit == b->unit && a->shares == b->shares &&
+           a->frame.kind == b->frame.kind &&
            memcmp(&a->frame.window, &b->frame.window, sizeof a->frame.window) ==
                0;
 }
@@ -67,11 +69,10 @@ static bool collect(struct classes *c)
             const struct pdl_plan_tensor *x = &p->tensors[t];
             struct cut cut = {.size = x->dim[d],
                               .unit = x->unit[d] ? x->unit[d] : 1,
-                              .frame = x->frame[d]};
+                              .frame = x->frame[d],
+                              .factors = plan_cutting(p->mesh, x, d),
+                              .shares = plan_has_shares(p->mesh, x, d)};
 
-            for (int f = 0; f < p->mesh->nfactors; f++)
-                if (x->place.at[f] == d)
-                    cut.factors |= UINT32_C(1) << f;
             if (cut.factors && !add_cut(c, &cut))
                 return false;
         }
@@ -91,7 +92,11 @@ static void part(const struct classes *c, const struct cut *cut, int64_t rank,
             i = i * m->factor[f] + pdl_mesh_coord(m, rank, f);
             parts *= m->factor[f];
         }
-    pdl_split(cut->size, cut->unit, parts, i, &lo, &hi);
+    if (cut->shares)
+        pdl_mesh_split(m, cut->factors, cut->size, cut->unit, parts, i, &lo,
+                       &hi);
+    else
+        pdl_split(cut->size, cut->unit, parts, i, &lo, &hi);
     first = lo;
     last = hi;
     if (cut->frame.kind == PDL_FRAME_READS) {
@@ -118,7 +123,7 @@ static int64_t uneven_place(const struct classes *c, const struct cut *cut,
             i = i * m->factor[f] + pdl_mesh_coord(m, rank, f);
             parts *= m->factor[f];
         }
-    return cut->size % (cut->unit * parts) == 0 ? 0 : i + 1;
+    return !cut->shares && cut->size % (cut->unit * parts) == 0 ? 0 : i + 1;
 }
 
 /* Of each of n ranks: its part of every cut, and then its places. */

@@ -50,16 +50,50 @@ static bool find_cuts(const struct pdl_mesh *m, const struct pdl_plan_tensor *t,
     return true;
 }
 
-static void part_box(const struct pdl_plan_tensor *t, int d, int64_t parts,
-                     int64_t i, struct pdl_box *box)
+/* Batch norm's sums of each set of samples, a row a set: not of samples. */
+static bool has_rows_of_sets(const struct pdl_mesh *m,
+                             const struct pdl_plan_tensor *t)
+{
+    int64_t parts = 1;
+
+    for (int f = 0; f < m->nfactors; f++)
+        parts *= t->place.at[f] == 0 ? m->factor[f] : 1;
+    return t->dim[1] == 2 && t->dim[0] == parts;
+}
+
+bool plan_has_shares(const struct pdl_mesh *m, const struct pdl_plan_tensor *t,
+                     int d)
+{
+    return m->nparts > 0 && d == 0 && t->place.at[m->dealt] == 0 &&
+           (t->kind <= PDL_PLAN_GRADIENT ||
+            (t->kind == PDL_PLAN_STATISTIC && !has_rows_of_sets(m, t)));
+}
+
+uint32_t plan_cutting(const struct pdl_mesh *m, const struct pdl_plan_tensor *t,
+                      int d)
+{
+    uint32_t set = 0;
+
+    for (int f = 0; f < m->nfactors; f++)
+        set |= t->place.at[f] == d ? UINT32_C(1) << f : 0;
+    return set;
+}
+
+static void part_box(const struct pdl_mesh *m, const struct pdl_plan_tensor *t,
+                     int d, int64_t parts, int64_t i, struct pdl_box *box)
 {
     const struct pdl_frame *f = &t->frame[d];
     int64_t lo, hi;
 
     switch (f->kind) {
     case PDL_FRAME_NONE:
-        pdl_split(t->dim[d], t->unit[d] ? t->unit[d] : 1, parts, i, &box->lo[d],
-                  &box->hi[d]);
+        if (plan_has_shares(m, t, d))
+            pdl_mesh_split(m, plan_cutting(m, t, d), t->dim[d],
+                           t->unit[d] ? t->unit[d] : 1, parts, i, &box->lo[d],
+                           &box->hi[d]);
+        else
+            pdl_split(t->dim[d], t->unit[d] ? t->unit[d] : 1, parts, i,
+                      &box->lo[d], &box->hi[d]);
         break;
     case PDL_FRAME_READS:
         pdl_split(f->window.out, 1, parts, i, &lo, &hi);
@@ -82,9 +116,9 @@ void pdl_plan_box(const struct pdl_plan *p, int tensor, int64_t rank,
     box->ndims = t->ndims;
     for (int d = 0; d < t->ndims; d++)
         if (cut && (c.parts[d] > 1 || t->frame[d].kind != PDL_FRAME_NONE)) {
-            part_box(t, d, c.parts[d], c.index[d], box);
+            part_box(p->mesh, t, d, c.parts[d], c.index[d], box);
         } else if (t->frame[d].kind != PDL_FRAME_NONE) {
-            part_box(t, d, 1, 0, box);
+            part_box(p->mesh, t, d, 1, 0, box);
         } else {
             box->lo[d] = 0;
             box->hi[d] = t->dim[d];
@@ -111,7 +145,8 @@ static int64_t common(int64_t lo, int64_t hi, int64_t lo2, int64_t hi2)
     return b > a ? b - a : 0;
 }
 
-static void count_part(const struct pdl_plan_tensor *t, int d, int64_t parts,
+static void count_part(const struct pdl_mesh *m,
+                       const struct pdl_plan_tensor *t, int d, int64_t parts,
                        int64_t i, const struct pdl_box *want,
                        const struct pdl_box *mine, int64_t *wanted,
                        int64_t *own)
@@ -120,7 +155,7 @@ static void count_part(const struct pdl_plan_tensor *t, int d, int64_t parts,
     int64_t lo, hi;
 
     if (parts > 1 || t->frame[d].kind != PDL_FRAME_NONE) {
-        part_box(t, d, parts, i, &b);
+        part_box(m, t, d, parts, i, &b);
     } else {
         b.lo[d] = 0;
         b.hi[d] = t->dim[d];
@@ -165,8 +200,8 @@ static int find_overlaps(const struct pdl_mesh *m,
 }
 
 /* A peer's part of a dimension, by its slot in the table. */
-static int slot_of(const struct pdl_plan_tensor *t, struct overlap *x,
-                   int64_t peer, const struct pdl_box *want,
+static int slot_of(const struct pdl_mesh *m, const struct pdl_plan_tensor *t,
+                   struct overlap *x, int64_t peer, const struct pdl_box *want,
                    const struct pdl_box *mine)
 {
     int64_t at = 0;
@@ -176,13 +211,14 @@ static int slot_of(const struct pdl_plan_tensor *t, struct overlap *x,
         at = at * x->factor[k] + peer / x->stride[k] % x->factor[k];
     slot = at < FEW_PARTS ? (int)at : FEW_PARTS;
     if (slot == FEW_PARTS || x->wanted[slot] < 0)
-        count_part(t, x->dim, x->parts, at, want, mine, &x->wanted[slot],
+        count_part(m, t, x->dim, x->parts, at, want, mine, &x->wanted[slot],
                    &x->own[slot]);
     return slot;
 }
 
 /* Of the dimensions that are not cut, all peers have the same. */
-static void count_whole(const struct pdl_plan_tensor *t,
+static void count_whole(const struct pdl_mesh *m,
+                        const struct pdl_plan_tensor *t,
                         const struct overlap *table, int n,
                         const struct pdl_box *want, const struct pdl_box *mine,
                         int64_t *wanted, int64_t *own)
@@ -195,7 +231,7 @@ static void count_whole(const struct pdl_plan_tensor *t,
             k++;
             continue;
         }
-        count_part(t, d, 1, 0, want, mine, &all, &some);
+        count_part(m, t, d, 1, 0, want, mine, &all, &some);
         *wanted *= all;
         *own *= some;
     }
@@ -213,12 +249,12 @@ void pdl_plan_transfers(const struct pdl_plan *p, int from, int to,
 
     pdl_plan_box(p, from, rank, &mine);
     pdl_plan_box(p, to, rank, &want);
-    count_whole(t, table, ncut, &want, &mine, &all, &own);
+    count_whole(p->mesh, t, table, ncut, &want, &mine, &all, &own);
     for (int64_t i = 0; i < n; i++) {
         int64_t wanted = all, mine_too = own;
 
         for (int k = 0; k < ncut && wanted > 0; k++) {
-            int slot = slot_of(t, &table[k], peers[i], &want, &mine);
+            int slot = slot_of(p->mesh, t, &table[k], peers[i], &want, &mine);
 
             wanted *= table[k].wanted[slot];
             mine_too *= table[k].own[slot];

@@ -56,6 +56,21 @@ int64_t plan_micro_batches(const struct pdl_strategy *s)
                                 : 1;
 }
 
+/* Of uneven shares the smallest needs a sample. */
+static bool leaves_empty(const struct plan_lower *lo, int64_t samples)
+{
+    const struct pdl_mesh *m = lo->mesh;
+    int64_t n = m->nparts > 0 ? m->factor[m->dealt] : 0, from, to;
+
+    for (int64_t i = 0; i < n; i++) {
+        pdl_mesh_split(m, UINT32_C(1) << m->dealt, samples, 1, n, i, &from,
+                       &to);
+        if (to == from)
+            return true;
+    }
+    return false;
+}
+
 static void check_batch(struct plan_lower *lo)
 {
     int64_t m = plan_micro_batches(lo->strategy);
@@ -71,6 +86,11 @@ static void check_batch(struct plan_lower *lo)
     else if (lo->opt->batch % m != 0)
         plan_fail(lo, "batch %lld cannot be cut into %lld micro-batches",
                   (long long)lo->opt->batch, (long long)m);
+    else if (leaves_empty(lo, lo->opt->batch / m))
+        plan_fail(lo,
+                  "a micro-batch of %lld samples is smaller than the "
+                  "shares of data=%lld need",
+                  (long long)(lo->opt->batch / m), (long long)largest);
     else if (lo->opt->batch / m < largest && !lo->opt->allow_empty)
         plan_fail(lo, "a micro-batch of %lld samples is smaller than data=%lld",
                   (long long)(lo->opt->batch / m), (long long)largest);

@@ -154,6 +154,107 @@ static void assign(struct pdl_mesh *m, int i)
     }
 }
 
+/* ---- uneven shares ------------------------------------------------------ */
+
+static bool are_uneven(const struct pdl_term *t)
+{
+    for (int i = 1; i < t->nparts; i++)
+        if (t->part[i].share != t->part[0].share)
+            return true;
+    return false;
+}
+
+/* Shares of the ranks before rank c along the axis, and its own. */
+static int64_t shares_before(const struct pdl_mesh *m, int64_t c, int64_t *own)
+{
+    int64_t sum = 0;
+
+    *own = 0;
+    for (int i = 0; i < m->nparts; i++) {
+        const struct pdl_term_part *p = &m->part[i];
+
+        if (c < p->count) {
+            *own = p->share;
+            return sum + c * p->share;
+        }
+        sum += p->count * p->share;
+        c -= p->count;
+    }
+    return sum;
+}
+
+/* The shares of a data axis; they hold for the whole model. */
+static enum pdl_status deal_shares(const struct pdl_strategy *s,
+                                   struct pdl_mesh *m, struct pdl_err *err)
+{
+    const struct pdl_clause *c = &s->clause[0];
+    const struct pdl_mesh_term *at = m->term[0];
+
+    for (int t = 0; t < c->nterms; t++) {
+        const struct pdl_term *x = &c->term[t];
+
+        if (x->axis != PDL_AXIS_DATA || !are_uneven(x))
+            continue;
+        while (at->axis != PDL_AXIS_DATA)
+            at++;
+        if (at->count != 1 || s->nclauses > 1)
+            return pdl_fail(err, PDL_EINVAL,
+                            "strategy: uneven shares of samples hold for a "
+                            "data axis in one piece, and for all layers");
+        m->dealt = at->first;
+        m->nparts = x->nparts;
+        m->part = x->part;
+    }
+    return PDL_OK;
+}
+
+/* floor(w m / all) for w <= all < 2^62, bit by bit where the product of what m
+ * leaves is too large. */
+static int64_t share_start(int64_t m, int64_t w, int64_t all)
+{
+    int64_t start = m / all * w, left = m % all, product, whole = 0, rest = 0;
+
+    if (pdl_mul64(left, w, &product))
+        return start + product / all;
+    for (int bit = 61; bit >= 0; bit--) {
+        whole *= 2;
+        rest *= 2;
+        for (int k = 0; k < 2; k++) {
+            rest += k && (w >> bit & 1) ? left : 0;
+            whole += rest >= all;
+            rest -= rest >= all ? all : 0;
+        }
+    }
+    return start + whole;
+}
+
+void pdl_mesh_split(const struct pdl_mesh *m, uint32_t factors, int64_t n,
+                    int64_t unit, int64_t parts, int64_t i, int64_t *lo,
+                    int64_t *hi)
+{
+    int64_t inner = 1, all, own, before, units, at[2];
+
+    if (m->nparts == 0 || !(factors >> m->dealt & 1)) {
+        pdl_split(n, unit, parts, i, lo, hi);
+        return;
+    }
+    for (int f = m->dealt + 1; f < m->nfactors; f++)
+        inner *= factors >> f & 1 ? m->factor[f] : 1;
+    all = shares_before(m, m->factor[m->dealt], &own) * inner;
+    units = (n + unit - 1) / unit;
+    for (int k = 0; k < 2; k++) {
+        int64_t row = (i + k) / inner, outer = row / m->factor[m->dealt];
+
+        before = shares_before(m, row % m->factor[m->dealt], &own);
+        at[k] = outer * all + before * inner + own * ((i + k) % inner);
+    }
+    all *= parts / (m->factor[m->dealt] * inner);
+    *lo = unit * share_start(units, at[0], all);
+    *hi = unit * share_start(units, at[1], all);
+    *lo = *lo < n ? *lo : n;
+    *hi = *hi < n ? *hi : n;
+}
+
 enum pdl_status pdl_mesh_make(const struct pdl_strategy *s,
                               struct pdl_mesh *out, struct pdl_err *err)
 {
@@ -187,8 +288,10 @@ enum pdl_status pdl_mesh_for(const struct pdl_strategy *s,
      * only "*" names is replicated over the rest of the mesh. */
     if (!only_star && is_star(&s->clause[0]))
         memcpy(m.term[0], m.term[1], (size_t)m.nterms[0] * sizeof m.term[0][0]);
-    *out = m;
-    return PDL_OK;
+    st = deal_shares(s, &m, err);
+    if (st == PDL_OK)
+        *out = m;
+    return st;
 }
 
 int64_t pdl_mesh_coord(const struct pdl_mesh *m, int64_t rank, int f)

@@ -349,6 +349,12 @@ int plan_add(struct plan_lower *lo, int a, int b);
 void plan_insert_frees(struct plan_lower *lo);
 
 /* local.c */
+/* local.c: are the items of a dimension dealt by the shares of the mesh; the
+ * factors that cut it */
+bool plan_has_shares(const struct pdl_mesh *m, const struct pdl_plan_tensor *t,
+                     int d);
+uint32_t plan_cutting(const struct pdl_mesh *m, const struct pdl_plan_tensor *t,
+                      int d);
 bool plan_same_shape(const struct pdl_plan_tensor *a,
                      const struct pdl_plan_tensor *b);
 

@@ -214,6 +214,13 @@ void plan_text_mesh(const struct pdl_plan *p, struct pdl_sink *out)
         pdl_printf(out, " a%d=%lld", f, (long long)p->mesh->factor[f]);
     if (p->deal.ranks > 1)
         pdl_printf(out, " zigzag=%lld", (long long)p->deal.ranks);
+    for (int i = 0; i < p->mesh->nparts; i++) {
+        if (i == 0)
+            pdl_printf(out, " shares=a%d:", p->mesh->dealt);
+        pdl_printf(out, "%s%lld*%lld", i ? "+" : "",
+                   (long long)p->mesh->part[i].count,
+                   (long long)p->mesh->part[i].share);
+    }
     pdl_puts(out, "\n");
 }
 
@@ -235,8 +242,9 @@ static void put_header(const struct pdl_plan *p,
 {
     struct pdl_buf strategy;
 
-    pdl_printf(out, PLAN_TEXT_MAGIC "%d\n",
-               p->strategy->compress ? PLAN_TEXT_VERSION : 2);
+    pdl_printf(
+        out, PLAN_TEXT_MAGIC "%d\n",
+        p->strategy->compress || p->mesh->nparts > 0 ? PLAN_TEXT_VERSION : 2);
     put_line("model", head && head->model ? head->model : p->model->name, out);
     put_line("dim", head ? head->dim : NULL, out);
     put_line("output", head ? head->output : NULL, out);

@@ -137,7 +137,7 @@ static const char *differs(const struct pdl_plan *p)
     if (s->nclauses != 1 || strcmp(s->clause[0].layers, "*") != 0)
         return "has clauses for layers";
     if (pdl_schedule_copies(s->schedule) > 1 ||
-        s->schedule == PDL_SCHEDULE_INTERLEAVED)
+        s->schedule == PDL_SCHEDULE_INTERLEAVED || p->mesh->nparts > 0)
         return "depends on them in more ways";
     for (int t = 0; t < s->clause[0].nterms; t++)
         if (by_size(s->clause[0].term[t].axis))

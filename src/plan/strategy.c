@@ -2,7 +2,8 @@
  *
  * The strategy notation: clauses separated by ';', each "[layers:] term,
  * term, ...". A term is an axis ("data=8", "spatial=2x2", "tensor=8+seq",
- * "pipe=4(1f1b,m=16)") or an option of the whole plan ("zero=1"). The
+ * "pipe=4(1f1b,m=16)", "data=4@fast:2*3+slow:2*1") or an option of the whole
+ * plan ("zero=1"). The
  * words are in strategy_words.c, the way back in strategy_print.c.
  * The clause of "*" (or without layers) comes first wherever it is written. */
 #include "strategy.h"
@@ -207,13 +208,99 @@ static enum pdl_status read_arguments(struct reader *rd, enum pdl_axis axis,
     return PDL_OK;
 }
 
+/* ---- on which nodes ------------------------------------------------------ */
+
+enum { MAX_PARTS = 64, MAX_SHARE = 4096 };
+
+/* "h100:2*3", of [from, to): a group, how many ranks, how many shares each. */
+static enum pdl_status read_part(struct reader *rd, const char *from,
+                                 const char *to, struct pdl_term_part *out)
+{
+    static const char name[] = "abcdefghijklmnopqrstuvwxyz"
+                               "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._";
+    const char *one = pdl_arena_strndup(rd->arena, from, (size_t)(to - from));
+    size_t n = one ? strspn(one, name) : 0;
+    char *group = one ? pdl_arena_strndup(rd->arena, one, n) : NULL;
+    char *count = NULL;
+    enum pdl_status st = PDL_OK;
+
+    if (!group)
+        return BAD(rd, "out of memory");
+    if (n == 0 || (one[n] && one[n] != ':'))
+        return BAD(rd, "'@%.40s' is not GROUP:COUNT", one);
+    *out = (struct pdl_term_part){.group = group};
+    if (!one[n])
+        return PDL_OK;
+    count =
+        pdl_arena_strndup(rd->arena, one + n + 1, strcspn(one + n + 1, "*"));
+    one = strchr(one, '*');
+    if (!count)
+        return BAD(rd, "out of memory");
+    st = read_count(rd, group, count, &out->count);
+    if (st == PDL_OK && one)
+        st = read_count(rd, group, one + 1, &out->share);
+    if (st == PDL_OK && out->share > MAX_SHARE)
+        st = BAD(rd, "%s: at most %d shares", group, (int)MAX_SHARE);
+    return st;
+}
+
+/* All say how many, and these are the axis; or none does, as with shares. */
+static enum pdl_status check_parts(struct reader *rd, const struct pdl_term *t)
+{
+    int64_t sum = 0, counts = 0, shares = 0;
+
+    for (int i = 0; i < t->nparts; i++) {
+        sum += t->part[i].count;
+        counts += t->part[i].count > 0;
+        shares += t->part[i].share > 0;
+    }
+    if ((counts && counts != t->nparts) || (shares && shares != t->nparts))
+        return BAD(rd, "%s: all groups say how many, or none",
+                   pdl_axis_name(t->axis));
+    if (counts && sum != t->size[0])
+        return BAD(rd, "%s=%lld: its groups have %lld", pdl_axis_name(t->axis),
+                   (long long)t->size[0], (long long)sum);
+    if (shares && t->axis != PDL_AXIS_DATA)
+        return BAD(rd, "%s: shares are of samples, write data=...@",
+                   pdl_axis_name(t->axis));
+    return PDL_OK;
+}
+
+/* "h100:2*3+a100:2*1" */
+static enum pdl_status read_parts(struct reader *rd, struct pdl_term *t,
+                                  const char *text)
+{
+    struct pdl_term_part *part =
+        PDL_NEW(rd->arena, struct pdl_term_part, MAX_PARTS);
+    enum pdl_status st = PDL_OK;
+
+    if (!part)
+        return BAD(rd, "out of memory");
+    if (t->axis != PDL_AXIS_PIPE && t->axis != PDL_AXIS_DATA)
+        return BAD(rd, "%s: only pipe and data lie on groups",
+                   pdl_axis_name(t->axis));
+    for (const char *p = text; st == PDL_OK;) {
+        const char *end = p + strcspn(p, "+");
+
+        if (t->nparts == MAX_PARTS)
+            return BAD(rd, "more than %d groups", (int)MAX_PARTS);
+        st = read_part(rd, p, end, &part[t->nparts++]);
+        if (!*end)
+            break;
+        p = end + 1;
+    }
+    t->part = part;
+    return st == PDL_OK ? check_parts(rd, t) : st;
+}
+
 static enum pdl_status read_axis(struct reader *rd, enum pdl_axis axis,
                                  struct pdl_clause *c, const char *value)
 {
     const char *open = strchr(value, '(');
     size_t len = open ? (size_t)(open - value) : strlen(value);
     struct pdl_term *t;
-    char *sizes;
+    char *sizes, *groups;
+    enum pdl_status st;
 
     for (int i = 0; i < c->nterms; i++)
         if (c->term[i].axis == axis)
@@ -223,6 +310,12 @@ static enum pdl_status read_axis(struct reader *rd, enum pdl_axis axis,
     sizes = pdl_arena_strndup(rd->arena, value, len);
     if (!sizes)
         return BAD(rd, "out of memory");
+    groups = strchr(sizes, '@');
+    if (groups)
+        *groups++ = '\0';
+    if (groups && strcmp(c->layers, "*") != 0)
+        return BAD(rd, "'@' holds for the whole model, not for %.60s",
+                   c->layers);
     if (axis == PDL_AXIS_TENSOR && len > 4 &&
         strcmp(sizes + len - 4, "+seq") == 0) {
         rd->out->seq = true;
@@ -230,7 +323,6 @@ static enum pdl_status read_axis(struct reader *rd, enum pdl_axis axis,
     }
     if (open) {
         const char *close = strchr(open, ')');
-        enum pdl_status st;
 
         if (!close || close[1])
             return BAD(rd, "'%.60s': unbalanced parentheses", value);
@@ -239,7 +331,8 @@ static enum pdl_status read_axis(struct reader *rd, enum pdl_axis axis,
             return st;
     }
     c->nterms++;
-    return read_sizes(rd, t, sizes);
+    st = read_sizes(rd, t, sizes);
+    return st == PDL_OK && groups ? read_parts(rd, t, groups) : st;
 }
 
 static enum pdl_status read_zero(struct reader *rd, const char *value)
@@ -520,6 +613,18 @@ static bool same_text(const char *a, const char *b)
     return a == b || (a && b && strcmp(a, b) == 0);
 }
 
+static bool same_parts(const struct pdl_term *a, const struct pdl_term *b)
+{
+    if (a->nparts != b->nparts)
+        return false;
+    for (int i = 0; i < a->nparts; i++)
+        if (!same_text(a->part[i].group, b->part[i].group) ||
+            a->part[i].count != b->part[i].count ||
+            a->part[i].share != b->part[i].share)
+            return false;
+    return true;
+}
+
 static bool same_clause(const struct pdl_clause *a, const struct pdl_clause *b)
 {
     if (!same_text(a->layers, b->layers) || a->nterms != b->nterms ||
@@ -529,7 +634,7 @@ static bool same_clause(const struct pdl_clause *a, const struct pdl_clause *b)
     for (int t = 0; t < a->nterms; t++) {
         const struct pdl_term *x = &a->term[t], *y = &b->term[t];
 
-        if (x->axis != y->axis || x->nsizes != y->nsizes)
+        if (x->axis != y->axis || x->nsizes != y->nsizes || !same_parts(x, y))
             return false;
         for (int k = 0; k < x->nsizes; k++)
             if (x->size[k] != y->size[k])

@@ -48,6 +48,13 @@ static void print_term(const struct pdl_strategy *s, const struct pdl_term *t,
     pdl_printf(out, "%s=", pdl_axis_name(t->axis));
     for (int k = 0; k < t->nsizes; k++)
         pdl_printf(out, "%s%lld", k ? "x" : "", (long long)t->size[k]);
+    for (int i = 0; i < t->nparts; i++) {
+        pdl_printf(out, "%s%s", i ? "+" : "@", t->part[i].group);
+        if (t->part[i].count)
+            pdl_printf(out, ":%lld", (long long)t->part[i].count);
+        if (t->part[i].share)
+            pdl_printf(out, "*%lld", (long long)t->part[i].share);
+    }
     if (t->axis == PDL_AXIS_PIPE)
         print_pipe(s, out);
     if (t->axis == PDL_AXIS_CONTEXT)

@@ -68,6 +68,7 @@ static int64_t set_boxes(const struct graph *g, int node,
     const struct pdl_plan *p = g->p;
     const struct pdl_plan_tensor *t = &p->tensors[find_input(p, node)];
     int64_t parts[PDL_BOX_DIMS], index[PDL_BOX_DIMS] = {0}, n = 0;
+    uint32_t cut = plan_cutting(p->mesh, t, 0);
 
     for (int d = 0; d < whole->ndims; d++) {
         parts[d] = 1;
@@ -83,8 +84,9 @@ static int64_t set_boxes(const struct graph *g, int node,
         boxes[n] = *whole;
         for (int k = 0; k < whole->ndims; k++)
             if (parts[k] > 1)
-                pdl_split(whole->hi[k], 1, parts[k], index[k], &boxes[n].lo[k],
-                          &boxes[n].hi[k]);
+                pdl_mesh_split(p->mesh, k == 0 ? cut : 0, whole->hi[k], 1,
+                               parts[k], index[k], &boxes[n].lo[k],
+                               &boxes[n].hi[k]);
         n++;
         while (d < whole->ndims && ++index[d] == parts[d])
             index[d++] = 0;

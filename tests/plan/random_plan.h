@@ -437,6 +437,27 @@ static void add_options(struct pdl_rng *rng, const char *axes, char *text,
         snprintf(text, size, "%s%s", axes, all);
 }
 
+/* Samples that are not dealt evenly; drawn apart, so that other choices of a
+ * seed stay as they are. */
+static void add_shares(uint64_t seed, char *text, size_t size)
+{
+    struct pdl_rng rng = {.key = seed, .stream = 1};
+    char *at = strstr(text, "data="), *rest;
+    char tail[700];
+    int64_t n, first;
+
+    if (!at || strchr(text, ';') || pick(&rng, 0, 2) > 0)
+        return;
+    n = strtoll(at + 5, &rest, 10);
+    if (n < 2)
+        return;
+    first = pick(&rng, 1, n - 1);
+    snprintf(tail, sizeof tail, "%s", rest);
+    snprintf(rest, size - (size_t)(rest - text), "@x:%lld*%lld+y:%lld*%lld%s",
+             (long long)first, (long long)pick(&rng, 1, 3),
+             (long long)(n - first), (long long)pick(&rng, 1, 4), tail);
+}
+
 struct plan_triple {
     const struct pdl_model *model;
     struct pdl_strategy *strategy;
@@ -463,6 +484,7 @@ static bool random_plan_triple(pdl_arena *a, uint64_t seed,
     else
         random_strategy(&rng, m, axes, sizeof axes);
     add_options(&rng, axes, text, sizeof text);
+    add_shares(seed, text, sizeof text);
     snprintf(what, size, "seed %llu, %s, batch %lld", (unsigned long long)seed,
              text, (long long)x->opt.batch);
     *err = (struct pdl_err){"", ""};
@@ -485,6 +507,7 @@ static inline int random_plan(pdl_arena *a, uint64_t seed,
                    strstr(err->msg, "cuts only") ||
                    strstr(err->msg, "has no groups") ||
                    strstr(err->msg, "has no layer") ||
+                   strstr(err->msg, "uneven shares") ||
                    strstr(err->msg, "is smaller than")
                ? 1
                : -1;
