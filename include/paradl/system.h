@@ -276,6 +276,15 @@ struct pdl_spread {
 struct pdl_pe_group {
     struct pdl_pe pe;
     int64_t nodes;
+    int64_t group; /* 1 + the group of the machine they are of; 0: none */
+};
+
+/* Nodes that another system describes, part of a machine with several kinds
+ * of them. */
+struct pdl_node_group {
+    const char *name, *system; /* name: the system's where none is given */
+    int64_t nodes;
+    const struct pdl_system *whole; /* that system, as large as all groups */
 };
 
 struct pdl_system {
@@ -287,6 +296,8 @@ struct pdl_system {
     struct pdl_pe pe;    /* of all nodes, or of those after pe_groups */
     const struct pdl_pe_group *pe_groups;
     int64_t npe_groups;
+    const struct pdl_node_group *groups; /* then pe_groups say where they are */
+    int64_t ngroups;
     struct pdl_node_desc node;
     struct pdl_network network;
     struct pdl_storage storage; /* the shared file system */
@@ -347,6 +358,9 @@ static inline int64_t pdl_system_pes(const struct pdl_system *sys)
 
 /* The kind of PE that a node has. */
 const struct pdl_pe *pdl_system_pe(const struct pdl_system *sys, int64_t node);
+
+/* The group that a node is of; -1: there are none, or it is beyond them. */
+int64_t pdl_system_group(const struct pdl_system *sys, int64_t node);
 
 /* The index into levels[] of the smallest group that holds both PEs, PEs
  * being numbered node by node. */

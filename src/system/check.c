@@ -226,6 +226,10 @@ enum pdl_status pdl_system_check(const struct pdl_system *sys,
         return BROKEN("nodes: %lld nodes of %lld PEs are more than %d PEs",
                       (long long)sys->nodes, (long long)sys->node.pes,
                       INT32_MAX);
+    if (sys->ngroups > 0 && sys->nodes < system_group_nodes(sys))
+        return BROKEN("nodes: %lld, but the groups have %lld",
+                      (long long)sys->nodes,
+                      (long long)system_group_nodes(sys));
     st = check_pe(&sys->pe, err);
     for (int64_t i = 0; i < sys->npe_groups && st == PDL_OK; i++)
         st = check_pe(&sys->pe_groups[i].pe, err);

@@ -175,6 +175,16 @@ int pdl_system_level_of(const struct pdl_system *sys, int64_t pes)
     return pdl_system_level(sys, 0, pes > 0 ? pes - 1 : 0);
 }
 
+int64_t pdl_system_group(const struct pdl_system *sys, int64_t node)
+{
+    for (int64_t i = 0; i < sys->npe_groups; i++) {
+        if (node < sys->pe_groups[i].nodes)
+            return sys->pe_groups[i].group - 1;
+        node -= sys->pe_groups[i].nodes;
+    }
+    return -1;
+}
+
 const struct pdl_pe *pdl_system_pe(const struct pdl_system *sys, int64_t node)
 {
     for (int64_t i = 0; i < sys->npe_groups; i++) {

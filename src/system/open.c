@@ -163,6 +163,12 @@ static bool ends_with(const char *s, const char *end)
 enum pdl_status pdl_system_open(pdl_arena *a, const char *name,
                                 struct pdl_system *out, struct pdl_err *err)
 {
+    return system_open(a, name, false, out, err);
+}
+
+enum pdl_status system_open(pdl_arena *a, const char *name, bool inside,
+                            struct pdl_system *out, struct pdl_err *err)
+{
     struct pdl_bytes file = {NULL, 0};
     enum pdl_status st;
 
@@ -170,7 +176,7 @@ enum pdl_status pdl_system_open(pdl_arena *a, const char *name,
         !ends_with(name, ".json") && strcmp(name, "-") != 0)
         return open_builtin(a, name, out, err);
     st = pdl_file_read(a, name, MAX_FILE, &file, err);
-    return st == PDL_OK ? pdl_system_read(a, file, name, out, err) : st;
+    return st == PDL_OK ? system_read(a, file, name, inside, out, err) : st;
 }
 
 void pdl_system_blank(struct pdl_system *out)

@@ -333,13 +333,68 @@ static enum pdl_status check_schema(const struct pdl_doc *root,
     return pdl_doc_fail(d, err, "schema: this program reads paradl.system/1");
 }
 
-enum pdl_status pdl_system_read(pdl_arena *a, struct pdl_bytes in,
-                                const char *name, struct pdl_system *out,
-                                struct pdl_err *err)
+/* A machine of several: what they have in common, before the file's own keys. */
+static enum pdl_status read_groups(struct reader *r, const struct pdl_doc *root,
+                                   bool inside, struct pdl_system *sys)
+{
+    const struct pdl_doc *d = pdl_doc_get(root, "groups");
+    const struct system_field *f = system_root.fields;
+    enum pdl_status st;
+
+    if (!d)
+        return PDL_OK;
+    if (inside)
+        return pdl_doc_fail(d, r->err, "groups: a group has no groups");
+    if (pdl_doc_get(root, "pe_groups") || pdl_doc_get(root, "base"))
+        return pdl_doc_fail(d, r->err,
+                            "groups: beside 'base' or 'pe_groups' they would "
+                            "say twice what the nodes are");
+    while (strcmp(f->name, "groups") != 0)
+        f++;
+    snprintf(r->path, sizeof r->path, "groups");
+    st = read_rows(r, f, d, sys);
+    r->path[0] = '\0';
+    return st == PDL_OK ? system_join(r->a, d, sys, r->err) : st;
+}
+
+static enum pdl_status read_base(struct reader *r, const struct pdl_doc *root,
+                                 bool inside, struct pdl_system *sys)
+{
+    const struct pdl_doc *base = pdl_doc_get(root, "base");
+
+    system_defaults(&system_root, sys);
+    r->partial = base != NULL || pdl_doc_get(root, "groups") != NULL;
+    if (!base || pdl_doc_get(root, "groups"))
+        return read_groups(r, root, inside, sys);
+    if (base->kind != PDL_DOC_SCALAR ||
+        !system_builtin_find(system_builtins, base->text))
+        return pdl_doc_fail(base, r->err,
+                            "base: not the name of a built-in system");
+    return pdl_system_open(r->a, base->text, sys, r->err);
+}
+
+static enum pdl_status place_file(const char *name, enum pdl_status st,
+                                  struct pdl_err *err)
+{
+    struct pdl_err inner;
+
+    if (st == PDL_OK || st == PDL_ENOMEM || !err)
+        return st;
+    inner = *err;
+    pdl_say(err, "%s: %s", name, inner.msg);
+    if (*inner.hint)
+        pdl_hint(err, "%s", inner.hint);
+    return st;
+}
+
+enum pdl_status system_read(pdl_arena *a, struct pdl_bytes in, const char *name,
+                            bool inside, struct pdl_system *out,
+                            struct pdl_err *err)
 {
     struct reader r = {.a = a, .err = err, .path = ""};
-    const struct pdl_doc *root = NULL, *base;
+    const struct pdl_doc *root = NULL;
     struct pdl_system sys = {.name = NULL};
+    const struct pdl_node_group *groups;
     enum pdl_status st;
 
     if (in.len > MAX_FILE)
@@ -348,34 +403,26 @@ enum pdl_status pdl_system_read(pdl_arena *a, struct pdl_bytes in,
     st = pdl_doc_yaml(a, in, name, &root, err);
     if (st == PDL_OK)
         st = check_schema(root, err);
-    if (st != PDL_OK)
-        return st;
-    base = pdl_doc_get(root, "base");
-    if (base) {
-        if (base->kind != PDL_DOC_SCALAR ||
-            !system_builtin_find(system_builtins, base->text))
-            return pdl_doc_fail(base, err,
-                                "base: not the name of a built-in system");
-        st = pdl_system_open(a, base->text, &sys, err);
-    } else {
-        system_defaults(&system_root, &sys);
-    }
-    r.partial = base != NULL;
+    if (st == PDL_OK)
+        st = read_base(&r, root, inside, &sys);
+    groups = sys.groups;
     if (st == PDL_OK)
         st = read_map(&r, &system_root, root, &sys);
     if (st != PDL_OK)
         return st;
+    if (groups)
+        sys.groups = groups; /* the rows without what they mean came again */
     if (sys.built_nodes < 0)
         sys.built_nodes = sys.nodes;
-    st = pdl_system_update(a, &sys, err);
-    if (st != PDL_OK && st != PDL_ENOMEM && err) {
-        struct pdl_err inner = *err;
-
-        pdl_say(err, "%s: %s", name, inner.msg);
-        if (*inner.hint)
-            pdl_hint(err, "%s", inner.hint);
-    }
+    st = place_file(name, pdl_system_update(a, &sys, err), err);
     if (st == PDL_OK)
         *out = sys;
     return st;
+}
+
+enum pdl_status pdl_system_read(pdl_arena *a, struct pdl_bytes in,
+                                const char *name, struct pdl_system *out,
+                                struct pdl_err *err)
+{
+    return system_read(a, in, name, false, out, err);
 }

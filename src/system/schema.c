@@ -305,6 +305,16 @@ static const struct system_field pe_group[] = {
 static const struct system_table pe_group_table =
     TABLE(pe_group, struct pdl_pe_group);
 
+#define HERE pdl_node_group
+static const struct system_field node_group[] = {
+    TEXT("name", name),
+    MUST("system", system),
+    {"nodes", SYSTEM_COUNT, NONE, AT(nodes), 0, 1, 1e7, 1, false, NULL},
+};
+#undef HERE
+static const struct system_table node_group_table =
+    TABLE(node_group, struct pdl_node_group);
+
 #define HERE pdl_system
 static const struct system_field root[] = {
     MUST("name", name),
@@ -315,6 +325,7 @@ static const struct system_field root[] = {
      NULL},
     {"pe", SYSTEM_PE, NONE, AT(pe), 0, 0, 0, 0, true, &system_pe_table},
     LIST("pe_groups", SYSTEM_ROWS, pe_groups, npe_groups, &pe_group_table),
+    LIST("groups", SYSTEM_ROWS, groups, ngroups, &node_group_table),
     {"node", SYSTEM_MAP, NONE, AT(node), 0, 0, 0, 0, true, &node_table},
     INSIDE("network", network, &network_table),
     INSIDE("storage", storage, &storage_table),

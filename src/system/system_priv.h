@@ -61,6 +61,18 @@ enum pdl_status system_read_table(pdl_arena *a, const struct system_table *t,
                                   const struct pdl_doc *map, void *base,
                                   struct pdl_err *err);
 
+/* read.c, open.c: pdl_system_read and _open; inside: of a group, which has none
+ * itself */
+enum pdl_status system_read(pdl_arena *a, struct pdl_bytes in, const char *name,
+                            bool inside, struct pdl_system *out,
+                            struct pdl_err *err);
+enum pdl_status system_open(pdl_arena *a, const char *name, bool inside,
+                            struct pdl_system *out, struct pdl_err *err);
+/* groups.c: the machine that the rows of sys->groups make; their nodes */
+enum pdl_status system_join(pdl_arena *a, const struct pdl_doc *d,
+                            struct pdl_system *sys, struct pdl_err *err);
+int64_t system_group_nodes(const struct pdl_system *sys);
+
 /* Appends to a list of texts in place (sources, unverified, notes). */
 enum pdl_status system_add_text(pdl_arena *a, const char *const **list,
                                 int64_t *count, struct pdl_err *err,

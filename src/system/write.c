@@ -235,8 +235,12 @@ static void yaml_table(const struct system_table *t, const void *base,
 
 void pdl_system_write(const struct pdl_system *sys, struct pdl_sink *out)
 {
+    struct pdl_system plain = *sys;
+
+    if (sys->ngroups > 0) /* follow from the groups */
+        plain.npe_groups = 0;
     pdl_puts(out, "schema: paradl.system/1\n");
-    yaml_table(&system_root, sys, 0, false, out);
+    yaml_table(&system_root, &plain, 0, false, out);
 }
 
 /* ---- JSON ------------------------------------------------------------- */
