@@ -288,6 +288,14 @@ struct pdl_goodput {
 };
 void pdl_goodput(const struct pdl_long_run *q, struct pdl_goodput *out);
 
+/* Lays a strategy on the groups of nodes that it names ("pipe=4@new+old"): what
+ * it leaves open is filled in, how many ranks by the sizes of the groups and
+ * shares of samples by the speeds of their PEs, and out has its nodes in the
+ * order of the ranks. Without '@' nothing is done. */
+enum pdl_status pdl_strategy_lay(pdl_arena *a, const struct pdl_system *sys,
+                                 enum pdl_precision precision, int64_t batch,
+                                 struct pdl_strategy *s, struct pdl_system *out,
+                                 struct pdl_err *err);
 /* Speeds of the PEs of a system that has several kinds, for lowering: stages
  * of a pipeline are then cut in proportion. */
 enum pdl_status pdl_speeds(pdl_arena *a, const struct pdl_system *sys,

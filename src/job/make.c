@@ -123,6 +123,16 @@ static struct pdl_plan_options plan_options(const pdl_job *j)
                           strcmp(j->text[JOB_LOSS], "cross-entropy") != 0};
 }
 
+/* On the groups of nodes that it names, in the order of its ranks. */
+static enum pdl_status lay(pdl_job *j, int64_t batch, struct pdl_err *err)
+{
+    struct pdl_system now = j->sys;
+
+    return j->has_system ? pdl_strategy_lay(j->step, &now, j->oracle.precision,
+                                            batch, j->strategy, &j->sys, err)
+                         : PDL_OK;
+}
+
 static enum pdl_status lower(pdl_job *j, struct pdl_err *err)
 {
     struct pdl_plan_options po = plan_options(j);
@@ -134,6 +144,8 @@ static enum pdl_status lower(pdl_job *j, struct pdl_err *err)
         return missing("batch", err);
     st = pdl_strategy_parse(j->step, j->text[JOB_STRATEGY], j->asked, err);
     *j->strategy = *j->asked;
+    if (st == PDL_OK)
+        st = lay(j, po.batch, err);
     return st == PDL_OK ? pdl_oracle_lower(
                               j->step, j->model, j->has_system ? &j->sys : NULL,
                               &j->oracle, &po, j->strategy, &j->plan, err)
@@ -156,6 +168,7 @@ enum pdl_status pdl_job_lower(pdl_job *j, struct pdl_err *err)
     if (j->file) {
         *j->asked = *j->strategy = *j->file->strategy;
         j->plan = j->file;
+        st = lay(j, j->file->batch, err);
     } else {
         st = lower(j, err);
     }

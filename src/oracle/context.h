@@ -23,6 +23,10 @@ struct oracle {
     struct oracle_ranks *alike;       /* of the first stage */
     struct oracle_memo *memo;         /* NULL: nothing is remembered */
     struct oracle_order *order;       /* of the pipeline's tasks */
+    /* of a lane on a machine with several kinds of PE: the whole machine, for
+     * what goes between lanes; and 2 + the kind whose ranks are meant */
+    const struct oracle *between;
+    int64_t only;      /* 0: all */
     bool on_lane;      /* sends between stages stay on their lane (zb-v) */
     const bool *again; /* of each layer: computed again; NULL: as the strategy
                           says for all */

@@ -97,6 +97,8 @@ struct oracle_lane {
 };
 const struct oracle *oracle_on_stage(const struct oracle *o, int stage,
                                      struct oracle_lane *own);
+/* which kind of PE a rank has */
+int64_t oracle_kind(const struct oracle *o, int64_t rank);
 double oracle_peak(const struct oracle *o);
 int64_t oracle_capacity(const struct oracle *o);
 /* memory.c: layers that are computed again, where blocks choose; false: no

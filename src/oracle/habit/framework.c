@@ -222,6 +222,19 @@ static const char *const lacking[] = {
     [FRAMEWORK_BY_LAYER] = "axes of single layers",
 };
 
+/* As the runtime's own plans do. */
+static bool deals_unevenly(const struct pdl_strategy *s)
+{
+    for (int t = 0; t < s->clause[0].nterms; t++) {
+        const struct pdl_term *x = &s->clause[0].term[t];
+
+        for (int i = 1; i < x->nparts; i++)
+            if (x->part[i].share != x->part[0].share)
+                return true;
+    }
+    return false;
+}
+
 static enum pdl_status can(const struct pdl_framework *f,
                            const struct pdl_abilities *r, const char *verb,
                            const struct pdl_strategy *s, struct pdl_err *err)
@@ -230,6 +243,12 @@ static enum pdl_status can(const struct pdl_framework *f,
     enum framework_lack lack = oracle_framework_lacks(r, &x);
     char axes[96], stage[32];
 
+    if (lack == FRAMEWORK_ALL && r->known && deals_unevenly(s) &&
+        (!r->exporter || strcmp(r->exporter, "paradl") != 0))
+        return pdl_fail(err, PDL_EINVAL,
+                        "%s does not %s uneven shares of "
+                        "samples",
+                        f->name, verb);
     if (lack == FRAMEWORK_ALL)
         return PDL_OK;
     snprintf(stage, sizeof stage, "=%lld beside ", (long long)s->zero);

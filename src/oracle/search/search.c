@@ -121,6 +121,7 @@ enum pdl_status oracle_price_found(pdl_arena *a, const struct pdl_model *model,
     struct pdl_plan_options po = {
         .rolled = true, .batch = opt->batch, .allow_empty = opt->allow_empty};
     struct pdl_strategy *strategy = PDL_NEW(a, struct pdl_strategy, 1);
+    struct pdl_system laid = *sys; /* nodes in the order of ranks */
     const struct pdl_plan *plan;
     enum pdl_status st;
 
@@ -128,11 +129,15 @@ enum pdl_status oracle_price_found(pdl_arena *a, const struct pdl_model *model,
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     st = pdl_strategy_parse(a, f->strategy, strategy, err);
     if (st == PDL_OK)
+        st = pdl_strategy_lay(a, sys, oracle->precision, opt->batch, strategy,
+                              &laid, err);
+    if (st == PDL_OK)
         st = pdl_framework_plans(oracle->framework, strategy, err);
     if (st == PDL_OK)
-        st = pdl_oracle_lower(a, model, sys, oracle, &po, strategy, &plan, err);
+        st = pdl_oracle_lower(a, model, &laid, oracle, &po, strategy, &plan,
+                              err);
     if (st == PDL_OK)
-        st = pdl_project(plan, sys, oracle, &f->x, err);
+        st = pdl_project(plan, &laid, oracle, &f->x, err);
     f->priced = st == PDL_OK;
     return st;
 }
@@ -194,6 +199,7 @@ static void make_space(struct oracle_space *s)
         oracle_space_transformer(s);
     else
         oracle_space_pairs(s);
+    oracle_space_groups(s);
 }
 
 /* Of a sorted list, quickest first, what needs less memory than all before. */

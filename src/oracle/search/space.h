@@ -25,6 +25,9 @@ void oracle_space_pairs(struct oracle_space *s);
  * sharded states */
 void oracle_space_transformer(struct oracle_space *s);
 
+/* space_groups.c: on which kind of nodes their axes lie */
+void oracle_space_groups(struct oracle_space *s);
+
 /* search.c: emptied arenas, which threads lend each other. Fresh memory would
  * cost as much as what is written into it. */
 enum { ORACLE_IDLE = 64 };

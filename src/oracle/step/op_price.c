@@ -431,7 +431,9 @@ static void price_on(const struct oracle *o, int op, int64_t rank, bool comm,
                      bool gradient, struct oracle_price *p)
 {
     struct oracle_price how = {.level = -1};
-    double t = comm ? oracle_comm(o, op, rank, gradient, &how)
+    const struct oracle *at =
+        o->between && o->p->ops[op].kind == PDL_PLAN_OP_SEND ? o->between : o;
+    double t = comm ? oracle_comm(at, op, rank, gradient, &how)
                     : oracle_compute(o, op, rank);
 
     p->seconds = t > p->seconds ? t : p->seconds;
@@ -497,7 +499,8 @@ static void price_ranks(const struct oracle *o, int op,
                  same_parts(o, op, r, as);
 
     for (int i = 0; i < r->n; i++) {
-        if (!is_new(o, op, r, i, comm, gradient) ||
+        if ((o->only && oracle_kind(o, r->rank[i]) + 2 != o->only) ||
+            !is_new(o, op, r, i, comm, gradient) ||
             (known && is_priced(o, op, r, i, as, priced, comm, gradient)) ||
             (comm && is_listed(o, op, r, i, more, n, gradient)))
             continue;

@@ -169,7 +169,8 @@ static bool choose_ranks(const struct oracle *o, struct looked_at *x)
     for (int i = r.n - 1; inside && i >= 0; i--) {
         int64_t **size = &x->size[x->n];
 
-        if (r.like[i] != i)
+        if (r.like[i] != i ||
+            (o->only && oracle_kind(o, r.rank[i]) + 2 != o->only))
             continue;
         if (!*size && !(*size = PDL_NEW(o->arena, int64_t, n + 1)))
             return false;
@@ -202,7 +203,7 @@ static bool live_stage(const struct oracle *o, const struct looked_at *x,
     return live && lived;
 }
 
-static bool plan_lives(struct step *c, struct stage_work *work,
+bool oracle_plan_lives(struct step *c, struct stage_work *work,
                        struct stage_exchange *update)
 {
     const struct oracle *o = c->o;
@@ -322,7 +323,7 @@ static bool by_paper(const struct oracle *o, int lane, bool all,
     return size != NULL;
 }
 
-static bool plan_memory(const struct step *c, int lane,
+bool oracle_plan_memory(const struct step *c, int lane,
                         struct pdl_projection *out)
 {
     struct pdl_projection kept = {.allocated_bytes = 0};
@@ -437,7 +438,8 @@ static bool run_stages(struct step *c)
         pdl_arena_reset(a);
     }
     pdl_arena_destroy(a);
-    return ok && (o->p->strategy->memory_paper || plan_lives(c, w, u));
+    return ok && (o->p->strategy->memory_paper ||
+                  (oracle_kinds_memory(c, w, u) && oracle_plan_lives(c, w, u)));
 }
 
 static void note_ends(const struct oracle *o)
@@ -466,7 +468,7 @@ static bool price(struct oracle *o, struct pdl_projection *x)
         return false;
     note_ends(o);
     fill_rates(o, x);
-    return plan_memory(&c, -1, x);
+    return oracle_step_room(&c, x);
 }
 
 enum pdl_status oracle_project(const struct pdl_plan *plan,
@@ -527,7 +529,7 @@ enum pdl_status pdl_lane_memory(pdl_arena *a, const struct pdl_plan *plan,
     filled = o.arena && make_step(&o, &c);
     for (int l = 0; filled && l < plan->lanes; l++) {
         lane[l].reason = "";
-        filled = plan_memory(&c, l, &lane[l]);
+        filled = oracle_plan_memory(&c, l, &lane[l]);
     }
     pdl_arena_destroy(o.arena);
     if (!filled)

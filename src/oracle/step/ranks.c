@@ -20,16 +20,37 @@ static int choices(int64_t n, bool few, int64_t *out)
     return k;
 }
 
+/* Uneven shares: the first rank of each, and the last; a few more show all
+ * sizes that rounding makes. */
+enum { MAX_COORDS = 16 };
+static int shared_choices(const struct pdl_mesh *m, int64_t *out)
+{
+    int64_t at = 0;
+    int k = 0;
+
+    for (int i = 0; i < m->nparts && k + 2 < MAX_COORDS; i++) {
+        out[k++] = at;
+        at += m->part[i].count;
+        if (m->part[i].count > 1)
+            out[k++] = at - 1;
+    }
+    return k;
+}
+
 int oracle_ranks(const struct pdl_plan *p, int stage, int64_t *ranks)
 {
-    int64_t coord[3], list[ORACLE_MAX_RANKS];
+    int64_t coord[MAX_COORDS], list[ORACLE_MAX_RANKS];
     int64_t first = pdl_plan_lane_rank(p, pdl_plan_lane(p, stage));
     int n = 1, seen = 0;
 
     ranks[0] = 0;
     for (int f = 0; f < p->mesh->nfactors; f++) {
         bool pipe = p->pipe_factors >> f & 1;
-        int k = pipe ? 1 : choices(p->mesh->factor[f], seen >= 3, coord), m = 0;
+        bool shared = p->mesh->nparts > 0 && f == p->mesh->dealt;
+        int k = pipe     ? 1
+                : shared ? shared_choices(p->mesh, coord)
+                         : choices(p->mesh->factor[f], seen >= 3, coord);
+        int m = 0;
 
         if (pipe)
             coord[0] = pdl_mesh_coord(p->mesh, first, f);
@@ -57,12 +78,36 @@ bool oracle_find_alike(struct oracle *o)
            PDL_OK;
 }
 
+/* Ranks with PEs of different kinds are not alike. */
+static void part_kinds(const struct oracle *o, struct oracle_ranks *r)
+{
+    int64_t kind[ORACLE_MAX_RANKS];
+    int like[ORACLE_MAX_RANKS], twin[ORACLE_MAX_RANKS];
+
+    for (int i = 0; i < r->n; i++) {
+        kind[i] = oracle_kind(o, r->rank[i]);
+        like[i] = twin[i] = i;
+        for (int k = i - 1; k >= 0; k--) {
+            if (kind[k] == kind[i] && r->like[k] == r->like[i])
+                like[i] = k;
+            if (kind[k] == kind[i] && r->twin[k] == r->twin[i])
+                twin[i] = k;
+        }
+    }
+    for (int i = 0; i < r->n; i++) {
+        r->like[i] = like[i];
+        r->twin[i] = twin[i];
+    }
+}
+
 void oracle_find_ranks(const struct oracle *o, int stage,
                        struct oracle_ranks *out)
 {
     *out = *o->alike;
     out->stage = stage;
     oracle_ranks(o->p, stage, out->rank);
+    if (o->sys->npe_groups > 0)
+        part_kinds(o, out);
 }
 
 static bool is_uneven(const struct oracle *o, int tensor)

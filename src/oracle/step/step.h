@@ -51,7 +51,9 @@ struct step {
     struct oracle_lived *lived;         /* [2 * n + chunks], for a moment */
     struct oracle_order *order, *brief; /* of all tasks; of as many as it takes
                                            to hold all that is ever held */
-    bool splits;                        /* backward is two tasks */
+    struct pdl_projection *tight; /* memory of the kind of PE with least left,
+                                     where shares are uneven; else NULL */
+    bool splits;                  /* backward is two tasks */
     struct oracle_loading load;
     int which;    /* update */
     bool runs;    /* stages are run with it: weights travel, or it is a plan */
@@ -98,5 +100,15 @@ void oracle_step_passes(const struct step *c, int slots,
 /* What the device holds besides, and what it has; whether that is enough. */
 void oracle_fill_device(const struct oracle *o, struct pdl_projection *out);
 void oracle_find_fit(const struct oracle *o, struct pdl_projection *out);
+/* project.c: bytes of a plan's stages, and of the plan */
+bool oracle_plan_lives(struct step *c, struct stage_work *work,
+                       struct stage_exchange *update);
+bool oracle_plan_memory(const struct step *c, int lane,
+                        struct pdl_projection *out);
+/* pe_kinds.c: fills tight (lives are then those of one kind); memory where
+ * least is left */
+bool oracle_kinds_memory(struct step *c, struct stage_work *w,
+                         struct stage_exchange *u);
+bool oracle_step_room(const struct step *c, struct pdl_projection *out);
 
 #endif
