@@ -305,6 +305,24 @@ static void show_facts(struct pdl_sink *out, const struct pdl_system *sys)
     }
 }
 
+static void show_groups(struct pdl_sink *out, const struct pdl_system *sys)
+{
+    for (int64_t i = 0; i < sys->ngroups; i++) {
+        const struct pdl_node_group *g = &sys->groups[i];
+        struct words w = {""};
+
+        say(&w, "%s", g->name);
+        say_count(&w, g->nodes == 1 ? "%s node" : "%s nodes", g->nodes);
+        say(&w, "of %s", g->system);
+        say(&w, "PE %s", g->whole->pe.name);
+        put_wrapped(out, i ? "" : "Groups", w.text);
+    }
+    if (sys->ngroups > 0)
+        put_wrapped(out, "",
+                    "what follows holds between them: the slowest of "
+                    "each; the PE is the last group's");
+}
+
 static void show_text(struct pdl_sink *out, pdl_arena *a,
                       const struct pdl_system *sys)
 {
@@ -322,6 +340,7 @@ static void show_text(struct pdl_sink *out, pdl_arena *a,
         say(&w, "%s", sys->hosts);
     put_wrapped(out, "Size", w.text);
     show_texts(out, "Note", sys->notes, sys->nnotes);
+    show_groups(out, sys);
     show_pe(out, &sys->pe);
     show_node(out, &sys->node);
     show_network(out, a, sys);

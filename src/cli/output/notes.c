@@ -77,6 +77,31 @@ void cli_note(struct cli_notes *out, const char *text)
         snprintf(out->text[out->n++], sizeof out->text[0], "%.255s", text);
 }
 
+/* What '@' came to: "data: new 16 ranks, 23 shares each; old ..." */
+static void note_groups(const struct cli_job *j, struct cli_notes *out)
+{
+    const struct pdl_clause *c = &j->plan->strategy->clause[0];
+
+    for (int t = 0; t < c->nterms; t++) {
+        const struct pdl_term *x = &c->term[t];
+        char text[256];
+        size_t n =
+            (size_t)snprintf(text, sizeof text, "%s: ", pdl_axis_name(x->axis));
+
+        for (int i = 0; i < x->nparts && n < sizeof text; i++) {
+            n += (size_t)snprintf(text + n, sizeof text - n, "%s%lld on %.40s",
+                                  i ? ", " : "", (long long)x->part[i].count,
+                                  x->part[i].group);
+            if (x->part[i].share > 0 && n < sizeof text)
+                n += (size_t)snprintf(text + n, sizeof text - n,
+                                      " with %lld shares of the samples each",
+                                      (long long)x->part[i].share);
+        }
+        if (x->nparts > 0)
+            cli_note(out, text);
+    }
+}
+
 /* More of the peak than anything measured had. */
 static const double TOO_GOOD = 1.05;
 
@@ -179,6 +204,7 @@ void cli_job_notes(const struct cli_job *j, struct cli_notes *out)
     if (pdl_framework_can(j->oracle.framework, &j->asked, &cannot) != PDL_OK)
         cli_note(out, cannot.msg);
     note_model(j->model, out);
+    note_groups(j, out);
     note_mfu(j, out);
     note_system(j, out);
 }

@@ -30,6 +30,11 @@ static const struct {
      "(2, 2(a2a)), expert, pipe with a schedule, micro-batches and stages a "
      "lane: gpipe, 1f1b, interleaved, zb-h1, zb-h2, zb-v, dualpipe",
      "data=4,tensor=8+seq, pipe=4(interleaved,m=16,v=2),data=2"},
+    {"  @GROUP",
+     "of a system file with groups: which nodes the ranks of pipe or data lie "
+     "on, how many on each, and of data how many shares of the samples; what "
+     "is left out follows from the groups' sizes and speeds",
+     "pipe=4@new+old(m=16),data=8, data=8@new:4*3+old:4*1"},
     {"  options",
      "zero=1|2|3, recompute=none|selective|selective-op|full, accumulate=N, "
      "save=sharded|gathered, offload=optimizer|activations, prefetch=N, "
