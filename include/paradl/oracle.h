@@ -288,6 +288,30 @@ struct pdl_goodput {
 };
 void pdl_goodput(const struct pdl_long_run *q, struct pdl_goodput *out);
 
+/* The same simulated, event by event, with what expected times leave out. Times
+ * that follow a mean are exponential; 0: it does not happen. */
+struct pdl_interruptions {
+    struct pdl_long_run run; /* its straggler: one factor for all steps */
+    int64_t spares;          /* nodes that wait */
+    double repair_s;         /* mean, of a node; 0: others are always there */
+    double manual, manual_s; /* part of failures that wait for a person; mean */
+    double interval_s;       /* of work between checkpoints; 0: Daly's */
+    double slow_mtbf_pe_s;   /* until a PE turns slow, mean; 0: never */
+    double slow_by, found_s; /* factor on steps until it is found, mean */
+    int runs;                /* 0: 200 */
+    uint64_t seed;
+};
+/* Means over the runs; the parts and the steps add up to train_s. */
+struct pdl_interrupted {
+    double train_s, low_s, high_s; /* and what 1 of 10 is below, above */
+    double goodput, interval_s;
+    double saving_s, lost_s, restart_s, manual_s, waiting_s, slow_s;
+    double failures, found; /* found: slow nodes taken out */
+};
+enum pdl_status pdl_interruptions_simulate(const struct pdl_interruptions *q,
+                                           struct pdl_interrupted *out,
+                                           struct pdl_err *err);
+
 /* Lays a strategy on the groups of nodes that it names ("pipe=4@new+old"): what
  * it leaves open is filled in, how many ranks by the sizes of the groups and
  * shares of samples by the speeds of their PEs, and out has its nodes in the

@@ -108,12 +108,55 @@ static enum pdl_status ramp_time(const struct cli_question *q,
     return PDL_OK;
 }
 
+/* ---- what only a simulation knows ---------------------------------------- */
+
+static bool is_simulated(const struct pdl_interruptions *m)
+{
+    return m->interval_s > 0 || m->spares > 0 || m->repair_s > 0 ||
+           m->manual > 0 || m->manual_s > 0 || m->slow_mtbf_pe_s > 0 ||
+           m->slow_by > 0 || m->found_s > 0;
+}
+
+static enum pdl_status check_more(const struct cli_whole_options *o,
+                                  struct pdl_err *err)
+{
+    const struct pdl_interruptions *m = &o->more;
+    bool slow = m->slow_mtbf_pe_s > 0;
+
+    if (m->interval_s < 0 || m->spares < 0 || m->repair_s < 0 ||
+        m->manual_s < 0 || m->slow_mtbf_pe_s < 0 || m->found_s < 0)
+        return pdl_fail(err, PDL_EINVAL, "times of a run are no less than 0");
+    if (!is_simulated(m))
+        return PDL_OK;
+    if (!(o->checkpoint_s > 0) || (!(o->mtbf_s > 0) && !slow))
+        return pdl_fail(err, PDL_EINVAL,
+                        "interruptions need --checkpoint-time, and --mtbf or "
+                        "--slow-mtbf");
+    if (m->spares > 0 && !(m->repair_s > 0))
+        return pdl_fail(err, PDL_EINVAL,
+                        "--spares needs --repair-time: without it nodes are "
+                        "never missing");
+    if (m->manual < 0 || m->manual > 1 || (m->manual > 0) != (m->manual_s > 0))
+        return pdl_fail(err, PDL_EINVAL,
+                        "--manual, from 0 to 1, goes with --manual-time");
+    if ((slow || m->slow_by != 0 || m->found_s > 0) &&
+        !(slow && m->slow_by > 1 && m->found_s > 0))
+        return pdl_fail(err, PDL_EINVAL,
+                        "--slow-mtbf, --slow-by (more than 1) and "
+                        "--slow-found go together");
+    return PDL_OK;
+}
+
 /* What is given must mean something; *asked: there is a run to project. */
 enum pdl_status cli_whole_asked(const struct cli_whole_options *o, bool *asked,
                                 struct pdl_err *err)
 {
     bool more = o->mtbf_s != 0 || o->checkpoint_s != 0 || o->restart_s != 0 ||
-                o->straggler != 0 || o->ramp_up;
+                o->straggler != 0 || o->ramp_up || is_simulated(&o->more);
+    enum pdl_status st = check_more(o, err);
+
+    if (st != PDL_OK)
+        return st;
 
     *asked = o->samples != 0 || o->tokens != 0;
     if (more && !*asked)
@@ -182,7 +225,15 @@ enum pdl_status cli_whole_time(const struct cli_question *q,
     run.steps_s = out->ramp_s + (out->samples - out->ramped) /
                                     (double)j->x.batch * j->x.step_s;
     pdl_goodput(&run, &out->x);
-    return ends(&out->x, o->checkpoint_s, err);
+    st = ends(&out->x, o->checkpoint_s, err);
+    out->simulated = is_simulated(&o->more);
+    if (st == PDL_OK && out->simulated) {
+        struct pdl_interruptions more = o->more;
+
+        more.run = run;
+        st = pdl_interruptions_simulate(&more, &out->sim, err);
+    }
+    return st;
 }
 
 /* Days and hours where seconds say nothing. */
@@ -207,14 +258,35 @@ static void line(const char *what, double s, double all)
                    cli_span(s, t, sizeof t), 100 * s / all);
 }
 
-void cli_whole_text(const struct cli_whole *r, const struct cli_job *j)
+/* Days of a simulated run, and where they go. */
+static void simulated_text(const struct cli_whole *r)
 {
-    const struct pdl_goodput *x = &r->x;
-    struct pdl_bill bill;
+    const struct pdl_interrupted *x = &r->sim;
     char a[32], b[32];
 
-    pdl_printf(cli_out(), "The whole run: %s samples\n",
-               pdl_unit_format(r->samples, PDL_UNIT_NONE, a, sizeof a));
+    line("time, simulated", x->train_s, x->train_s);
+    line("steps", r->x.work_s, x->train_s);
+    line("of them, ramping up", r->ramp_s, x->train_s);
+    line("slow nodes", x->slow_s, x->train_s);
+    line("checkpoints", x->saving_s, x->train_s);
+    line("work lost", x->lost_s, x->train_s);
+    line("restarts", x->restart_s, x->train_s);
+    line("waiting for people", x->manual_s, x->train_s);
+    line("waiting for nodes", x->waiting_s, x->train_s);
+    pdl_printf(cli_out(), "  80 %% of runs take between %s and %s\n",
+               cli_span(x->low_s, a, sizeof a),
+               cli_span(x->high_s, b, sizeof b));
+    pdl_printf(cli_out(),
+               "  %.3g failures, %.3g slow nodes taken out; saved "
+               "every %s\n",
+               x->failures, x->found, cli_span(x->interval_s, a, sizeof a));
+}
+
+static void expected_text(const struct cli_whole *r)
+{
+    const struct pdl_goodput *x = &r->x;
+    char a[32], b[32];
+
     line("time", x->train_s, x->train_s);
     line("steps", x->work_s, x->train_s);
     line("of them, ramping up", r->ramp_s, x->train_s);
@@ -226,10 +298,44 @@ void cli_whole_text(const struct cli_whole *r, const struct cli_job *j)
         pdl_printf(cli_out(), "  %.3g failures, one every %s; saved every %s\n",
                    x->failures, cli_span(x->mtbf_s, a, sizeof a),
                    cli_span(x->interval_s, b, sizeof b));
+}
+
+void cli_whole_text(const struct cli_whole *r, const struct cli_job *j)
+{
+    double train_s = r->simulated ? r->sim.train_s : r->x.train_s;
+    struct pdl_bill bill;
+    char a[32];
+
+    pdl_printf(cli_out(), "The whole run: %s samples\n",
+               pdl_unit_format(r->samples, PDL_UNIT_NONE, a, sizeof a));
+    if (r->simulated)
+        simulated_text(r);
+    else
+        expected_text(r);
     pdl_project_bill(&j->x, &j->sys, &bill);
     if (bill.cost > 0)
         pdl_printf(cli_out(), "  costs %.4g, all PEs for that time\n",
-                   bill.cost / j->x.step_s * x->train_s);
+                   bill.cost / j->x.step_s * train_s);
+}
+
+static void simulated_json(struct pdl_json *w, const struct pdl_interrupted *x)
+{
+    pdl_json_key(w, "simulated");
+    pdl_json_object(w);
+    pdl_json_knum(w, "train_s", x->train_s);
+    pdl_json_knum(w, "low_s", x->low_s);
+    pdl_json_knum(w, "high_s", x->high_s);
+    pdl_json_knum(w, "goodput", x->goodput);
+    pdl_json_knum(w, "interval_s", x->interval_s);
+    pdl_json_knum(w, "slow_s", x->slow_s);
+    pdl_json_knum(w, "checkpoint_s", x->saving_s);
+    pdl_json_knum(w, "lost_s", x->lost_s);
+    pdl_json_knum(w, "restart_s", x->restart_s);
+    pdl_json_knum(w, "manual_s", x->manual_s);
+    pdl_json_knum(w, "waiting_s", x->waiting_s);
+    pdl_json_knum(w, "failures", x->failures);
+    pdl_json_knum(w, "slow_nodes", x->found);
+    pdl_json_end(w);
 }
 
 void cli_whole_json(struct pdl_json *w, const struct cli_whole *r)
@@ -248,5 +354,7 @@ void cli_whole_json(struct pdl_json *w, const struct cli_whole *r)
     pdl_json_knum(w, "mtbf_s", r->x.mtbf_s);
     pdl_json_knum(w, "interval_s", r->x.interval_s);
     pdl_json_knum(w, "failures", r->x.failures);
+    if (r->simulated)
+        simulated_json(w, &r->sim);
     pdl_json_end(w);
 }

@@ -118,11 +118,14 @@ void cli_kineto_json(struct pdl_json *w, const struct pdl_kineto *k,
 struct cli_whole_options {
     double samples, tokens, mtbf_s, checkpoint_s, restart_s, straggler;
     const char *ramp_up;
+    struct pdl_interruptions more; /* run is filled from the above */
 };
 struct cli_whole {
     double samples, ramped; /* all; those of smaller batches */
     double ramp_s;
     struct pdl_goodput x;
+    bool simulated;
+    struct pdl_interrupted sim;
 };
 enum pdl_status cli_whole_asked(const struct cli_whole_options *o, bool *asked,
                                 struct pdl_err *err);
