@@ -26,9 +26,12 @@ static void add_laid(struct oracle_space *s, const char *text,
         return;
     n = (size_t)(at - text) + digits;
     n = (size_t)snprintf(out, sizeof out, "%.*s", (int)n, text);
-    for (int64_t i = 0; i < s->sys->ngroups && n < sizeof out; i++)
+    for (int64_t i = 0; i < s->sys->ngroups && i < MAX_ORDERED; i++) {
+        if (n >= sizeof out)
+            return;
         n += (size_t)snprintf(out + n, sizeof out - n, "%s%s", i ? "+" : "@",
                               s->sys->groups[order[i]].name);
+    }
     if (n < sizeof out)
         n += (size_t)snprintf(out + n, sizeof out - n, "%s", at + digits);
     if (n < sizeof out)
@@ -59,7 +62,7 @@ static bool next_order(int64_t *x, int64_t n)
 
 void oracle_space_groups(struct oracle_space *s)
 {
-    int64_t n = s->sys->ngroups, first = s->n, order[MAX_ORDERED];
+    int64_t n = s->sys->ngroups, first = s->n, order[MAX_ORDERED] = {0};
 
     if (n < 2 || n > MAX_ORDERED || s->opt->pes != pdl_system_pes(s->sys))
         return;

@@ -242,17 +242,18 @@ bool oracle_kinds_memory(struct step *c, struct stage_work *w,
     find_kinds(o, 0, &k); /* an axis lies on groups: all lanes are alike */
     for (int i = 0; c->tight && i < k.n; i++) {
         struct oracle some = *o;
+        struct step part = *c;
         struct pdl_projection y = {.reason = ""};
 
         some.only = k.kind[i] + 2;
-        c->o = &some;
-        if (!oracle_plan_lives(c, w, u) || !oracle_plan_memory(c, -1, &y))
+        part.o = &some;
+        if (!oracle_plan_lives(&part, w, u) ||
+            !oracle_plan_memory(&part, -1, &y))
             return false;
         y.capacity_bytes = usable(o, pe_of_rank(o, k.rank[i]));
         if (i == 0 || part_used(&y) > part_used(c->tight))
             *c->tight = y;
     }
-    c->o = o;
     return c->tight != NULL;
 }
 
