@@ -81,8 +81,8 @@ bool oracle_find_alike(struct oracle *o)
 /* Ranks with PEs of different kinds are not alike. */
 static void part_kinds(const struct oracle *o, struct oracle_ranks *r)
 {
-    int64_t kind[ORACLE_MAX_RANKS];
-    int like[ORACLE_MAX_RANKS], twin[ORACLE_MAX_RANKS];
+    int64_t kind[ORACLE_MAX_RANKS] = {0};
+    int like[ORACLE_MAX_RANKS] = {0}, twin[ORACLE_MAX_RANKS] = {0};
 
     for (int i = 0; i < r->n; i++) {
         kind[i] = oracle_kind(o, r->rank[i]);

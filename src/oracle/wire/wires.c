@@ -21,39 +21,54 @@
 /* ---- who shares them -------------------------------------------------------------- */
 
 /* First and last rank of the group of `rank`. */
-static void group_ends(const struct oracle *o, int64_t rank, uint32_t group,
+static void group_ends(const struct pdl_mesh *m, int64_t rank, uint32_t group,
                        int64_t *first, int64_t *last)
 {
-    int64_t stride = 1;
+    int64_t stride = 1, rest = rank; /* its last digit is the coordinate */
 
     *first = *last = rank;
-    for (int f = o->p->mesh->nfactors - 1; f >= 0; f--) {
+    for (int f = m->nfactors - 1; f >= 0; f--) {
+        int64_t n = m->factor[f];
+
         if (group >> f & 1) {
-            int64_t c = pdl_mesh_coord(o->p->mesh, rank, f);
+            int64_t c = rest % n;
 
             *first -= c * stride;
-            *last += (o->p->mesh->factor[f] - 1 - c) * stride;
+            *last += (n - 1 - c) * stride;
         }
-        stride *= o->p->mesh->factor[f];
+        stride *= n;
+        rest /= n;
+    }
+}
+
+/* A rank and its coordinates: blocks are walked without dividing. */
+struct at {
+    int64_t rank, coord[PDL_MAX_FACTORS];
+};
+
+static void step_on(const struct pdl_mesh *m, struct at *x)
+{
+    x->rank++;
+    for (int f = m->nfactors - 1; f >= 0; f--) {
+        if (++x->coord[f] < m->factor[f])
+            return;
+        x->coord[f] = 0;
     }
 }
 
 /* The next of the group in the order of ranks; after the last the first. */
-static int64_t successor(const struct oracle *o, int64_t rank, uint32_t group)
+static int64_t successor(const struct pdl_mesh *m, const struct at *x,
+                         uint32_t group)
 {
-    int64_t stride = 1, next = rank;
+    int64_t stride = 1, next = x->rank;
 
-    for (int f = o->p->mesh->nfactors - 1; f >= 0; f--) {
-        int64_t n = o->p->mesh->factor[f];
-
+    for (int f = m->nfactors - 1; f >= 0; f--) {
         if (group >> f & 1) {
-            int64_t c = pdl_mesh_coord(o->p->mesh, rank, f);
-
-            if (c + 1 < n)
+            if (x->coord[f] + 1 < m->factor[f])
                 return next + stride;
-            next -= c * stride;
+            next -= x->coord[f] * stride;
         }
-        stride *= n;
+        stride *= m->factor[f];
     }
     return next;
 }
@@ -67,40 +82,39 @@ static bool outside(const struct block *b, int64_t rank)
     return rank < b->base || rank >= b->base + b->size;
 }
 
-static bool ring_leaves(const struct oracle *o, const struct block *b,
-                        int64_t rank, uint32_t group)
+static bool ring_leaves(const struct pdl_mesh *m, const struct block *b,
+                        const struct at *x, uint32_t group)
 {
-    return outside(b, successor(o, rank, group));
+    return outside(b, successor(m, x, group));
 }
 
-static bool pairs_leave(const struct oracle *o, const struct block *b,
-                        int64_t rank, uint32_t group)
+static bool pairs_leave(const struct pdl_mesh *m, const struct block *b,
+                        const struct at *x, uint32_t group)
 {
     int64_t first, last;
 
-    group_ends(o, rank, group, &first, &last);
+    group_ends(m, x->rank, group, &first, &last);
     return outside(b, first) || outside(b, last);
 }
 
-static bool neighbours_leave(const struct oracle *o, const struct block *b,
-                             int64_t rank, uint32_t group)
+static bool neighbours_leave(const struct pdl_mesh *m, const struct block *b,
+                             const struct at *x, uint32_t group)
 {
     int64_t stride = 1;
 
-    for (int f = o->p->mesh->nfactors - 1; f >= 0; f--) {
-        int64_t n = o->p->mesh->factor[f];
-        int64_t c = pdl_mesh_coord(o->p->mesh, rank, f);
+    for (int f = m->nfactors - 1; f >= 0; f--) {
+        int64_t n = m->factor[f], c = x->coord[f];
 
-        if ((group >> f & 1) && ((c > 0 && outside(b, rank - stride)) ||
-                                 (c + 1 < n && outside(b, rank + stride))))
+        if ((group >> f & 1) && ((c > 0 && outside(b, x->rank - stride)) ||
+                                 (c + 1 < n && outside(b, x->rank + stride))))
             return true;
         stride *= n;
     }
     return false;
 }
 
-static bool (*const leaves[])(const struct oracle *, const struct block *,
-                              int64_t, uint32_t) = {
+static bool (*const leaves[])(const struct pdl_mesh *, const struct block *,
+                              const struct at *, uint32_t) = {
     [ORACLE_RING] = ring_leaves,
     [ORACLE_PAIRS] = pairs_leave,
     [ORACLE_NEIGHBOURS] = neighbours_leave,
@@ -117,13 +131,18 @@ static enum oracle_pattern pattern_of(enum pdl_plan_op_kind kind)
 double oracle_flows(const struct oracle *o, enum oracle_pattern pattern,
                     int64_t rank, uint32_t group, int64_t size)
 {
+    const struct pdl_mesh *m = o->p->mesh;
     struct block b = {.base = rank - rank % size, .size = size};
+    struct at x;
     double n = 0;
 
-    if (b.base + size > o->p->mesh->pes && b.base >= size)
+    if (b.base + size > m->pes && b.base >= size)
         b.base -= size; /* the slowest counts: a full block, not the last */
-    for (int64_t r = b.base; r < b.base + size && r < o->p->mesh->pes; r++)
-        n += leaves[pattern](o, &b, r, group);
+    x.rank = b.base;
+    for (int f = 0; f < m->nfactors; f++)
+        x.coord[f] = pdl_mesh_coord(m, b.base, f);
+    for (; x.rank < b.base + size && x.rank < m->pes; step_on(m, &x))
+        n += leaves[pattern](m, &b, &x, group);
     return n > 0 ? n : 1;
 }
 
@@ -158,9 +177,9 @@ static int64_t local_ranks(const struct oracle *o, uint32_t group, int64_t rank)
     int64_t per = o->sys->node.pes, base = rank - rank % per, n = 0;
     int64_t mine, first, last;
 
-    group_ends(o, rank, group, &mine, &last);
+    group_ends(o->p->mesh, rank, group, &mine, &last);
     for (int64_t r = base; r < base + per && r < o->p->mesh->pes; r++) {
-        group_ends(o, r, group, &first, &last);
+        group_ends(o->p->mesh, r, group, &first, &last);
         n += first == mine;
     }
     return n;
@@ -210,13 +229,13 @@ static int level_of(const struct oracle *o, int64_t rank, uint32_t group)
     int64_t per = o->sys->node.pes, first, last;
     int worst = 0;
 
-    group_ends(o, rank, group, &first, &last);
+    group_ends(o->p->mesh, rank, group, &first, &last);
     if (!nodes)
         return pdl_system_level(o->sys, first, last);
     for (int64_t r = 0; r < o->p->mesh->pes; r++) {
         int level;
 
-        group_ends(o, r, group, &first, &last);
+        group_ends(o->p->mesh, r, group, &first, &last);
         level = pdl_system_level(o->sys, nodes[first / per] * per + first % per,
                                  nodes[r / per] * per + r % per);
         worst = level > worst ? level : worst;
