@@ -34,6 +34,21 @@ void pdl_progress_start(struct pdl_progress *p, struct pdl_sink *out,
                                .start_s = pdl_clock_s()};
 }
 
+/* What is left, where what was done says: as long as that for as much. */
+static void put_left(const struct pdl_progress *p, int64_t done, double now)
+{
+    static const double soon = 5;
+    double spent = now - p->start_s, left;
+
+    if (spent < soon || done <= 0 || done >= p->total)
+        return;
+    left = spent * (double)(p->total - done) / (double)done;
+    if (left < 120)
+        pdl_printf(p->out, ", about %.0f s left", left);
+    else
+        pdl_printf(p->out, ", about %.0f min left", left / 60);
+}
+
 void pdl_progress_step(struct pdl_progress *p, int64_t done)
 {
     double now;
@@ -45,12 +60,14 @@ void pdl_progress_step(struct pdl_progress *p, int64_t done)
         return;
     p->last_s = now;
     p->shown = true;
-    if (p->total > 0)
+    if (p->total > 0) {
         pdl_printf(p->out, "\r\x1b[K%s %lld/%lld (%.0f %%)", p->what,
                    (long long)done, (long long)p->total,
                    100.0 * (double)done / (double)p->total);
-    else
+        put_left(p, done, now);
+    } else {
         pdl_printf(p->out, "\r\x1b[K%s %lld", p->what, (long long)done);
+    }
 }
 
 void pdl_progress_end(struct pdl_progress *p)

@@ -320,6 +320,16 @@ static void progress_waits_then_shows_and_erases(void **state)
     pdl_progress_step(&p, 51); /* too soon again */
     assert_string_equal(b.text, "\r\x1b[Klayers 50/200 (25 %)");
     b.len = 0;
+    p.start_s -= 29; /* half a minute for a quarter */
+    p.last_s = 0;
+    pdl_progress_step(&p, 50);
+    assert_non_null(strstr(b.text, " (25 %), about 90 s left"));
+    b.len = 0;
+    p.start_s -= 270;
+    p.last_s = 0;
+    pdl_progress_step(&p, 50);
+    assert_non_null(strstr(b.text, " (25 %), about 15 min left"));
+    b.len = 0;
     pdl_progress_end(&p);
     assert_string_equal(b.text, "\r\x1b[K");
     b.len = 0;
