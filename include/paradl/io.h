@@ -103,6 +103,7 @@ struct pdl_loader_options {
     int64_t first_step;                /* where to begin, or resume */
     int64_t last_step;                 /* one past the last; 0: no end */
     int depth;                         /* batches read ahead; 0: 2 */
+    int threads;                       /* that share a batch; 0: 1 */
 };
 
 /* Valid until the next pdl_loader_next. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Prefetch: a thread reads the batches to come while this one is computed.
+ * Prefetch: a thread reads the batches to come while this one is computed, with
+ * the help of others where it is told to.
  * A ring of slots; the caller holds one until it asks for the next, so depth
  * batches ahead take depth + 1 slots. The reading thread stops at its first
  * error and leaves it in the slot where the batch would have been, so it comes
@@ -9,6 +10,8 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+
+enum { MOST_THREADS = 64 };
 
 struct slot {
     struct pdl_batch batch;
@@ -32,27 +35,76 @@ struct pdl_loader {
     double waited_s;
 };
 
-static enum pdl_status read_part(const pdl_loader *l, struct slot *s,
-                                 struct pdl_err *err)
+/* Samples [lo, hi) of a slot: what one thread reads. */
+struct share {
+    const pdl_loader *l;
+    struct slot *s;
+    int64_t lo, hi;
+    enum pdl_status status;
+    struct pdl_err err;
+};
+
+static void *read_share(void *arg)
 {
+    struct share *x = arg;
+    const pdl_loader *l = x->l;
     struct pdl_augment g = l->augment;
     struct pdl_read r = {
         .split = l->opt.split,
-        .samples = s->samples,
-        .nsamples = s->batch.nsamples,
+        .samples = x->s->samples + x->lo,
+        .nsamples = x->hi - x->lo,
         .box = l->opt.input_box,
         .channels_last = l->opt.channels_last,
         .augment = l->opt.augment ? &g : NULL,
     };
-    enum pdl_status st = PDL_OK;
 
     g.seed = l->opt.seed;
-    g.epoch = s->batch.epoch;
-    if (l->opt.input)
-        st = pdl_io_input(l->opt.io, &r, s->input, err);
+    g.epoch = x->s->batch.epoch;
+    if (l->opt.input) /* fields of both kinds have four bytes */
+        x->status = pdl_io_input(
+            l->opt.io, &r,
+            (char *)x->s->input + 4 * x->lo * pdl_box_volume(&r.box), &x->err);
     r.box = l->opt.target_box;
-    if (st == PDL_OK && l->opt.target)
-        st = pdl_io_target(l->opt.io, &r, s->target, err);
+    if (x->status == PDL_OK && l->opt.target)
+        x->status = pdl_io_target(
+            l->opt.io, &r,
+            (char *)x->s->target + 4 * x->lo * pdl_box_volume(&r.box), &x->err);
+    return NULL;
+}
+
+/* By this thread and others; the first error in the order of samples. */
+static enum pdl_status read_part(const pdl_loader *l, struct slot *s,
+                                 struct pdl_err *err)
+{
+    struct share x[MOST_THREADS];
+    pthread_t thread[MOST_THREADS];
+    bool begun[MOST_THREADS] = {false};
+    int64_t n = s->batch.nsamples, each;
+    int t = l->opt.threads < 1              ? 1
+            : l->opt.threads > MOST_THREADS ? MOST_THREADS
+                                            : l->opt.threads;
+    enum pdl_status st = PDL_OK;
+
+    t = n < t ? (n > 0 ? (int)n : 1) : t;
+    each = (n + t - 1) / t;
+    for (int i = t - 1; i >= 0; i--) {
+        x[i] = (struct share){.l = l,
+                              .s = s,
+                              .lo = i * each < n ? i * each : n,
+                              .hi = (i + 1) * each < n ? (i + 1) * each : n};
+        begun[i] =
+            i > 0 && pthread_create(&thread[i], NULL, read_share, &x[i]) == 0;
+        if (!begun[i])
+            read_share(&x[i]);
+    }
+    for (int i = 0; i < t; i++) {
+        if (begun[i])
+            pthread_join(thread[i], NULL);
+        if (st == PDL_OK && x[i].status != PDL_OK) {
+            st = x[i].status;
+            *err = x[i].err;
+        }
+    }
     return st;
 }
 
