@@ -59,6 +59,9 @@ struct pdl_train_feed {
                             const struct pdl_train_part *part,
                             struct pdl_err *err);
     void *ctx;
+    /* Goes on to the samples of the step after this one, if they are known:
+     * fill gives those from then on. NULL: they never are. */
+    bool (*advance)(void *ctx);
 };
 
 enum { PDL_TRAIN_BEHIND = -2 };

@@ -80,6 +80,7 @@ struct train_op {
     int nin, nout;
     int *in, *out; /* tensors: the plan's, then shadows */
     struct train_kernel *kernel;
+    bool joined;        /* the kernel of an operation before it does its work */
     int64_t work_bytes; /* of the kernel, or of parts on their way */
     pdl_comm *group;
     enum pdl_comm_op reduce;   /* ALLREDUCE: sum, or the largest */
@@ -146,6 +147,7 @@ struct pdl_trainer {
     enum pdl_status device_st; /* the first error, and what it said */
     struct pdl_err device_err;
     struct train_room view, *rooms; /* rooms: to be freed at the end */
+    struct train_staged *staged;    /* the samples of the next step */
     struct train_room *fed; /* loaded tensors, by tensor and micro-batch */
     void **wide;            /* loaded tensors as float32, on the device */
     struct train_transfer *transfers, *waiting; /* free; not yet begun */
@@ -183,6 +185,7 @@ struct pdl_trainer {
     struct train_tuner *tuner;
     /* loss of each sample of the batch, and whether it was right */
     double *losses;
+    uint64_t losses_there; /* ticket: the device has sent what it knows */
     const double *weights; /* of the batch's samples; NULL: all 1 */
     int64_t positions;     /* of one sample, over all outputs */
     struct train_loss loss;
@@ -247,6 +250,19 @@ void train_close_rooms(pdl_trainer *t);
 /* Operators that the host runs for the device; NULL: none. */
 const char *train_on_host(const pdl_trainer *t);
 
+/* exec.c: what this rank has of a tensor. */
+struct pdl_train_part train_part_of(const pdl_trainer *t, int tensor,
+                                    int micro);
+/* staging.c: samples of the next step go to the device during this one.
+ * train_staged_take: those of this step, if they were staged. */
+enum pdl_status train_stage(pdl_trainer *t, const struct pdl_train_feed *feed,
+                            struct pdl_err *err);
+enum pdl_status train_staged_take(pdl_trainer *t, int tensor, int micro,
+                                  bool *taken, struct pdl_err *err);
+void train_staged_turn(pdl_trainer *t);   /* a step begins */
+void train_staged_forget(pdl_trainer *t); /* other samples come next */
+void train_staged_close(pdl_trainer *t);
+
 /* transfer.c: messages between tensors */
 struct train_messages {
     int nsends, nrecvs;
@@ -290,6 +306,11 @@ bool train_is_loaded(const struct pdl_plan_tensor *t);
 /* shadows.c */
 enum pdl_status train_shadows(pdl_trainer *t, struct pdl_err *err);
 enum pdl_status train_make_kernel(pdl_trainer *t, int op, struct pdl_err *err);
+/* The call of an operation, in memory of the trainer's. */
+enum pdl_status train_make_call(pdl_trainer *t, int op, struct train_call *c,
+                                struct pdl_err *err);
+/* groups.c: operations that are run as one kernel */
+enum pdl_status train_join(pdl_trainer *t, struct pdl_err *err);
 /* memory.c */
 enum pdl_status train_plan_memory(pdl_trainer *t, struct pdl_err *err);
 void *train_data(const pdl_trainer *t, int tensor, int micro);
@@ -426,6 +447,9 @@ struct train_ahead {
     bool has[2];            /* inputs, labels */
     struct train_array part[2];
     int64_t samples, each; /* of a micro-batch: this rank's, all */
+    int64_t left;          /* batches that it has not given */
+    bool complete;         /* nothing is read but by it */
+    bool advanced;         /* batch is that of the next step already */
 };
 /* masking.c: tokens to be told */
 struct train_masking {
@@ -507,8 +531,8 @@ bool train_is_tail(const struct pdl_dataset *d, const struct pdl_model *m,
 /* Whose values no file holds: they are 0. */
 bool train_is_constant(const struct pdl_plan *p, int tensor);
 /* Steps [first, last) will be asked for in turn. */
-enum pdl_status train_ahead_open(struct train_samples *s, const pdl_trainer *t,
-                                 int64_t first, int64_t last,
+enum pdl_status train_ahead_open(struct train_samples *s, pdl_trainer *t,
+                                 int64_t first, int64_t last, int threads,
                                  struct pdl_err *err);
 enum pdl_status train_ahead_next(struct train_samples *s, struct pdl_err *err);
 /* Samples [first, first + n) of the batch, if they were read ahead. */
@@ -518,6 +542,8 @@ void train_ahead_close(struct train_samples *s);
 enum pdl_status train_samples_check(const struct pdl_dataset *d,
                                     const struct pdl_plan *p, bool numbers,
                                     struct pdl_err *err);
+/* Of pdl_train_feed: train_samples are the context. */
+bool train_ahead_advance(void *ctx);
 enum pdl_status train_samples_fill(void *ctx, int64_t first, int model_tensor,
                                    const struct pdl_train_part *part,
                                    struct pdl_err *err);

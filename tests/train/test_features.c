@@ -73,7 +73,7 @@ static enum pdl_status small_body(void *ctx, pdl_comm *comm,
 {
     struct small_run *r = ctx;
     struct pdl_train_noise noise = {.plan = r->plan, .seed = 3};
-    struct pdl_train_feed feed = {pdl_train_noise, &noise};
+    struct pdl_train_feed feed = {.fill = pdl_train_noise, .ctx = &noise};
     pdl_trainer *t = NULL;
     enum pdl_status st = pdl_trainer_open(r->plan, comm, &r->opt, &t, err);
 
@@ -411,7 +411,7 @@ static enum pdl_status step_body(void *ctx, pdl_comm *comm, struct pdl_err *err)
     const struct one_step *one = ctx;
     const struct pdl_plan *p = one->plan;
     struct pdl_train_noise noise = {.plan = p, .seed = 3};
-    struct pdl_train_feed feed = {pdl_train_noise, &noise};
+    struct pdl_train_feed feed = {.fill = pdl_train_noise, .ctx = &noise};
     struct pdl_train_options opt = {.seed = 1};
     struct pdl_train_result first, then;
     pdl_trainer *t = NULL;

@@ -57,7 +57,7 @@ static inline enum pdl_status body(void *ctx, pdl_comm *comm,
 {
     struct job *j = ctx;
     struct pdl_train_noise noise = {.plan = j->plan, .seed = 3};
-    struct pdl_train_feed feed = {pdl_train_noise, &noise};
+    struct pdl_train_feed feed = {.fill = pdl_train_noise, .ctx = &noise};
     int rank = pdl_comm_rank(comm);
     pdl_trainer *t = NULL;
     enum pdl_status st =

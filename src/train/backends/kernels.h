@@ -83,6 +83,18 @@ struct train_call {
      * the place is the position. Kernels want places whose positions ascend. */
     const struct pdl_deal *deal;
     bool keys_in_order; /* of attention only the queries are dealt */
+    bool sums;          /* no node: the sum of two gradients, a b -> y */
+};
+
+/* Calls that follow each other, to be run as one kernel. What they read and
+ * write has slots: first the inputs, then the outputs of the whole, in the
+ * order in which its kernel gets them, then what only passes from one call to
+ * the next and need not be stored. */
+struct train_group {
+    int n, nin, nout, ninner;
+    const struct train_call *calls;
+    int *const *in, *const *out; /* slots of each call's operands */
+    const struct train_array *slots;
 };
 
 static inline int64_t train_position(const struct train_call *c, int64_t place)
@@ -130,12 +142,22 @@ struct train_backend {
     /* The aux array of a forward call (without aux among its outputs). */
     enum train_aux (*aux)(const struct train_call *forward,
                           struct train_array *aux);
+    /* One kernel for a group; *out NULL: there is none, make has one for each
+     * of them. NULL: no groups. */
+    enum pdl_status (*join)(void *state, const struct train_group *g,
+                            struct train_kernel **out, struct pdl_err *err);
 };
 
 extern const struct train_backend train_ref; /* plain C */
 #ifdef PDL_HAVE_DNNL
 extern const struct train_backend train_cpu; /* oneDNN */
 #endif
+
+/* A group as its calls one after the other, by a backend's own kernels: what
+ * passes between them is in scratch memory. */
+enum pdl_status train_in_turn(pdl_arena *a, const struct train_backend *b,
+                              void *state, const struct train_group *g,
+                              struct train_kernel **out, struct pdl_err *err);
 
 /* NULL: no such backend. */
 const struct train_backend *train_backend_find(const char *name);

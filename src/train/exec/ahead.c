@@ -31,8 +31,21 @@ static bool only_part(const pdl_trainer *t, int k, struct train_array *out)
     return found;
 }
 
-static struct pdl_loader_options
-describe(const struct train_samples *s, const struct pdl_plan *p, uint64_t seed)
+/* Does this rank read inputs (k 0), or labels, at all? */
+static bool reads(const pdl_trainer *t, int k)
+{
+    const struct pdl_plan *p = t->plan;
+
+    for (int i = 0; i < p->ntensors; i++)
+        if (t->loads[i] && (p->tensors[i].kind == PDL_PLAN_LABEL) == (k == 1) &&
+            !pdl_box_empty(&t->arrays[i].box) && !train_is_constant(p, i))
+            return true;
+    return false;
+}
+
+static struct pdl_loader_options describe(const struct train_samples *s,
+                                          const struct pdl_plan *p,
+                                          uint64_t seed, int threads)
 {
     bool plain = pdl_sampler_is_plain(s->sampler);
 
@@ -44,16 +57,24 @@ describe(const struct train_samples *s, const struct pdl_plan *p, uint64_t seed)
         .seed = seed,
         .batch = p->batch,
         .micros = p->micro_batches,
-        .augment = s->augment};
+        .augment = s->augment,
+        .threads = threads};
 }
 
-enum pdl_status train_ahead_open(struct train_samples *s, const pdl_trainer *t,
-                                 int64_t first, int64_t last,
+enum pdl_status train_ahead_open(struct train_samples *s, pdl_trainer *t,
+                                 int64_t first, int64_t last, int threads,
                                  struct pdl_err *err)
 {
     struct train_ahead *h = &s->ahead;
-    struct pdl_loader_options o = describe(s, t->plan, t->opt.seed);
+    /* where a device computes, the host's threads have nothing else to do */
+    struct pdl_loader_options o =
+        describe(s, t->plan, t->opt.seed, t->device ? threads : 1);
     enum pdl_status st = PDL_OK;
+
+    train_staged_forget(t);
+    h->advanced = false;
+    h->left = last - first;
+    h->complete = s->mask.count == 0;
 
     for (int k = 0; k < 2; k++) {
         struct train_array *a = &h->part[k];
@@ -62,6 +83,7 @@ enum pdl_status train_ahead_open(struct train_samples *s, const pdl_trainer *t,
         if (h->has[1] && h->has[0] &&
             (a->box.lo[0] != o.lo || a->box.hi[0] != o.hi))
             h->has[k] = false; /* other samples than the input's */
+        h->complete = h->complete && (h->has[k] || !reads(t, k));
         if (!h->has[k])
             continue;
         o.lo = a->box.lo[0];
@@ -88,12 +110,29 @@ enum pdl_status train_ahead_next(struct train_samples *s, struct pdl_err *err)
     double before;
     enum pdl_status st;
 
-    if (!s->ahead.loader)
+    if (!s->ahead.loader || s->ahead.advanced) {
+        s->ahead.advanced = false;
         return PDL_OK;
+    }
+    s->ahead.left--;
     before = pdl_loader_waited_s(s->ahead.loader);
     st = pdl_loader_next(s->ahead.loader, &s->ahead.batch, err);
     s->seconds += pdl_loader_waited_s(s->ahead.loader) - before;
     return st;
+}
+
+bool train_ahead_advance(void *ctx)
+{
+    struct train_samples *s = ctx;
+    struct pdl_err err;
+
+    if (!s->ahead.loader || !s->ahead.complete || s->ahead.advanced ||
+        s->ahead.left < 1)
+        return false;
+    /* an error stays with the loader and is told in its turn */
+    s->ahead.advanced = train_ahead_next(s, &err) == PDL_OK;
+    s->ahead.left += !s->ahead.advanced;
+    return s->ahead.advanced;
 }
 
 const void *train_ahead_find(const struct train_samples *s, int64_t first,

@@ -336,7 +336,7 @@ static enum pdl_status run_rank(void *ctx, pdl_comm *comm, struct pdl_err *err)
     struct compare *x = ctx;
     struct pdl_train_options opt = x->c->opt;
     struct pdl_train_noise noise = {.plan = x->plan, .seed = opt.seed};
-    struct pdl_train_feed feed = {pdl_train_noise, &noise};
+    struct pdl_train_feed feed = {.fill = pdl_train_noise, .ctx = &noise};
     struct pdl_train_result r;
     pdl_trainer *t = NULL;
     enum pdl_status st;

@@ -166,7 +166,7 @@ enum pdl_status train_epochs_refresh(struct train_epochs *e, pdl_trainer *t,
                                      struct train_samples *s,
                                      struct pdl_err *err)
 {
-    struct pdl_train_feed feed = {train_samples_fill, s};
+    struct pdl_train_feed feed = {train_samples_fill, s, NULL};
     int64_t batch = t->plan->batch,
             n = pdl_sampler_hidden(e->sampler, &s->list);
     enum pdl_status st = PDL_OK;

@@ -111,7 +111,7 @@ static enum pdl_status prepare(pdl_trainer *t, struct pdl_err *err)
     enum pdl_status st = PDL_OK;
 
     for (int i = 0; i < t->plan->nops && st == PDL_OK; i++) {
-        if (!t->ops[i].mine)
+        if (!t->ops[i].mine || t->ops[i].joined || t->ops[i].kernel)
             continue;
         switch (t->plan->ops[i].kind) {
         case PDL_PLAN_OP_COMPUTE:
@@ -159,6 +159,7 @@ static void give_back(pdl_trainer *t)
 {
     char *from[] = {t->memory, t->scratch};
 
+    train_staged_close(t);
     for (int i = 0; t->wide && i < t->plan->ntensors; i++)
         train_give_memory(t, t->wide[i]);
     for (int i = 0; i < 2; i++)
@@ -223,6 +224,8 @@ static enum pdl_status build(pdl_trainer *t, struct pdl_err *err)
         st = train_program(t, err);
     if (st == PDL_OK)
         st = train_shadows(t, err);
+    if (st == PDL_OK)
+        st = train_join(t, err);
     if (st == PDL_OK)
         st = prepare(t, err);
     if (st == PDL_OK)
@@ -343,8 +346,7 @@ struct pass {
     int64_t first; /* micro-batch whose samples are in slot 0 (evaluation) */
 };
 
-static struct pdl_train_part part_of(const pdl_trainer *t, int tensor,
-                                     int micro)
+struct pdl_train_part train_part_of(const pdl_trainer *t, int tensor, int micro)
 {
     const struct pdl_plan_tensor *p = &t->plan->tensors[tensor];
     const struct train_array *a = &t->arrays[tensor];
@@ -370,13 +372,14 @@ static void show(pdl_trainer *t, int op, int micro)
         if (train_turns(t, o->out[k]))
             continue; /* blocks that have come and gone */
 
-        struct pdl_train_seen seen = {.rank = t->rank,
-                                      .step = t->now,
-                                      .micro = micro,
-                                      .op = op,
-                                      .tensor = o->out[k],
-                                      .output = k,
-                                      .part = part_of(t, o->out[k], micro)};
+        struct pdl_train_seen seen = {
+            .rank = t->rank,
+            .step = t->now,
+            .micro = micro,
+            .op = op,
+            .tensor = o->out[k],
+            .output = k,
+            .part = train_part_of(t, o->out[k], micro)};
 
         seen.part.data = train_view(t, seen.part.data,
                                     train_array_bytes(&t->arrays[o->out[k]]));
@@ -474,19 +477,22 @@ static enum pdl_status run_op(pdl_trainer *t, int op, int micro,
 
     if (st != PDL_OK || (p->evaluate && train_is_copy(o)))
         return st;
-    switch (o->kind) {
+    switch (t->ops[op].joined ? PDL_PLAN_OP_FREE : o->kind) {
     case PDL_PLAN_OP_COMPUTE:
         st = compute(t, op, micro, p, err);
         break;
     case PDL_PLAN_OP_ADD:
-        add(t, op, micro);
+        if (t->ops[op].kernel) /* of a group that begins with it */
+            st = compute(t, op, micro, p, err);
+        else
+            add(t, op, micro);
         break;
     case PDL_PLAN_OP_UPDATE:
         train_tuner_update(t, op, p->lr);
         break;
     case PDL_PLAN_OP_FREE:
-        for (int k = 0; k < o->nin; k++)
-            train_release(t, o->in[k], micro);
+        for (int k = 0; k < t->ops[op].nin; k++)
+            train_release(t, t->ops[op].in[k], micro);
         return PDL_OK;
     case PDL_PLAN_OP_COPY_OUT:
     case PDL_PLAN_OP_COPY_IN:
@@ -563,12 +569,17 @@ static enum pdl_status load_tensor(pdl_trainer *t, int tensor, int micro,
     int64_t bytes = train_array_bytes(&t->arrays[tensor]);
     struct train_room *room =
         t->device ? &t->fed[tensor * t->micros + micro] : NULL;
-    struct pdl_train_part part = part_of(t, tensor, micro);
+    struct pdl_train_part part = train_part_of(t, tensor, micro);
     bool dealt = pdl_plan_dealt(t->plan, tensor);
     bool wide = room && part.dtype == PDL_BF16 && !dealt;
     void *at = part.data;
+    bool taken = false;
     enum pdl_status st = PDL_OK;
 
+    if (!p->evaluate)
+        st = train_staged_take(t, tensor, micro, &taken, err);
+    if (taken || st != PDL_OK)
+        return st;
     if (room) {
         st = train_room_wait(t, room, wide ? 2 * bytes : bytes, err);
         part.data = room->at;
@@ -678,7 +689,10 @@ enum pdl_status pdl_trainer_step(pdl_trainer *t, int64_t step, double lr,
     int i;
 
     t->now = step;
+    train_staged_turn(t);
     st = run_batch(t, &p, &i, err);
+    if (st == PDL_OK)
+        st = train_stage(t, feed, err);
     if (st == PDL_OK)
         st = train_losses_sum(t, t->plan->batch, out, err);
     if (st == PDL_OK && !isfinite(out->loss)) {

@@ -121,6 +121,24 @@ static void find_ids(struct train_samples *s, int64_t first,
     }
 }
 
+/* A batch of images is more than one core copies in the time of a step of a
+ * device. */
+static void copy(char *to, const char *from, int64_t bytes)
+{
+    int64_t piece = INT64_C(4) << 20, n = (bytes + piece - 1) / piece;
+
+    if (n < 2) {
+        memcpy(to, from, (size_t)bytes);
+        return;
+    }
+#pragma omp parallel for
+    for (int64_t i = 0; i < n; i++) {
+        int64_t at = i * piece, left = bytes - at;
+
+        memcpy(to + at, from + at, (size_t)(left < piece ? left : piece));
+    }
+}
+
 /* The reader gives floats or int32; a plan may keep something else. */
 static void convert(const struct pdl_train_part *part, const void *from,
                     bool integer)
@@ -128,7 +146,7 @@ static void convert(const struct pdl_train_part *part, const void *from,
     int64_t n = pdl_box_volume(&part->box);
 
     if (part->dtype == (integer ? PDL_I32 : PDL_F32)) {
-        memcpy(part->data, from, (size_t)n * 4);
+        copy(part->data, from, 4 * n);
         return;
     }
     for (int64_t i = 0; i < n; i++) {

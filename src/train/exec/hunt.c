@@ -42,9 +42,14 @@ void train_hunt(pdl_trainer *t, int op, int micro)
 
     if ((t->bad > 0 && t->bad <= place) || o->kind == PDL_PLAN_OP_SEND)
         return;
-    for (int k = 0; k < o->nout; k++)
-        if (!train_turns(t, o->out[k]) && is_bad(t, o->out[k], micro))
+    /* of a group what it stores; not what a backend leaves for backward */
+    for (int k = 0; k < t->ops[op].nout; k++) {
+        int out = t->ops[op].out[k];
+
+        if (out < t->plan->ntensors && !train_turns(t, out) &&
+            is_bad(t, out, micro))
             t->bad = place;
+    }
 }
 
 /* A result is bad when an operand is: of several ranks the earliest counts.

@@ -202,12 +202,14 @@ enum pdl_status train_read_ahead(struct train_loop *l, struct pdl_err *err)
     train_ahead_close(&l->train);
     if (pdl_sampler_is_plain(e->sampler))
         return train_ahead_open(&l->train, l->t, l->done + l->mishap.shift,
-                                l->steps + l->mishap.shift, err);
+                                l->steps + l->mishap.shift, l->job->threads,
+                                err);
     st = train_supply_settle(&l->supply, e->index, err);
     if (st == PDL_OK)
         tell_supply(l);
     return st == PDL_OK ? train_ahead_open(&l->train, l->t, e->index,
-                                           pdl_sampler_batches(e->sampler), err)
+                                           pdl_sampler_batches(e->sampler),
+                                           l->job->threads, err)
                         : st;
 }
 
@@ -313,7 +315,8 @@ static enum pdl_status tell_slow(struct train_loop *l, double seconds,
 static enum pdl_status one_step(struct train_loop *l, bool *stop,
                                 struct pdl_err *err)
 {
-    struct pdl_train_feed feed = {train_samples_fill, &l->train};
+    struct pdl_train_feed feed = {train_samples_fill, &l->train,
+                                  train_ahead_advance};
     double from = pdl_clock_s(), cpu = pdl_cpu_s(), seconds, rate, lr;
     struct pdl_train_result r;
     enum pdl_status st;

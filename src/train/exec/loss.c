@@ -74,15 +74,21 @@ static enum pdl_status open_taken(pdl_trainer *t, int op, struct pdl_err *err)
     int64_t n = t->micros;
     struct train_taken *taken = PDL_NEW(t->arena, struct train_taken, n + 1);
 
-    for (int64_t i = 0; taken && i < 2 * n; i++) {
+    struct train_room *rooms = PDL_NEW(t->arena, struct train_room, 2 * n + 1);
+
+    /* memory that copies reach without the host's waiting for them */
+    for (int64_t i = 0; taken && rooms && i < 2 * n; i++) {
         const struct train_array *a =
             &t->arrays[x->out[t->plan->ops[op].nout + i % 2]];
 
-        taken[i / 2].at[i % 2] =
-            pdl_arena_alloc(t->arena, 1, (size_t)train_array_bytes(a) + 8);
-        if (!taken[i / 2].at[i % 2])
-            taken = NULL;
+        rooms[i].next = t->rooms;
+        t->rooms = &rooms[i];
+        if (!train_grow(t, &rooms[i], train_array_bytes(a) + 8))
+            rooms = NULL;
+        else
+            taken[i / 2].at[i % 2] = rooms[i].at;
     }
+    taken = rooms ? taken : NULL;
     x->taken = taken;
     return taken ? PDL_OK
                  : pdl_fail(err, PDL_ENOMEM, "out of memory for losses");
@@ -109,12 +115,14 @@ enum pdl_status train_losses_take(pdl_trainer *t, int op, int micro, int slot,
             train_get_later(t, x->taken[micro].at[k], data,
                             train_array_bytes(&t->arrays[shadow]));
     }
-    if (st == PDL_OK && t->device && x->taken)
+    if (st == PDL_OK && t->device && x->taken) {
         x->taken[micro].there = true;
+        t->losses_there = t->device->record(t->backend_state, TRAIN_COMPUTE);
+    }
     return st;
 }
 
-/* The device has come to the end: what it said is on the host. */
+/* What the device said is on the host. */
 static void add_taken(pdl_trainer *t)
 {
     for (int op = 0; op < t->plan->nops; op++)
@@ -182,8 +190,13 @@ enum pdl_status train_losses_sum(pdl_trainer *t, int64_t samples,
     double right = 0, *votes = t->losses + 2 * t->plan->batch;
     enum pdl_status st = train_transfer_flush(t, err);
 
+    /* backward goes on meanwhile, and updates queue up behind it */
     if (st == PDL_OK && t->device) {
-        st = train_settled(t, err);
+        if (t->losses_there)
+            st = t->device->finish(t->backend_state, t->losses_there, err);
+        if (st == PDL_OK && t->device_st != PDL_OK)
+            st = train_settled(t, err);
+        t->losses_there = 0;
         add_taken(t);
     }
     votes[0] = t->vote_stop;

@@ -27,7 +27,7 @@ static enum pdl_status add_up(struct train_loop *l, int64_t n,
                               struct pdl_train_result *sum, bool *stop,
                               struct pdl_err *err)
 {
-    struct pdl_train_feed feed = {train_samples_fill, &l->test};
+    struct pdl_train_feed feed = {train_samples_fill, &l->test, NULL};
     int64_t batch = l->job->plan->batch;
     enum pdl_status st = PDL_OK;
 

@@ -145,8 +145,8 @@ static int64_t loss_population(const pdl_trainer *t, int op)
     return n;
 }
 
-static enum pdl_status make_call(pdl_trainer *t, int op, struct train_call *c,
-                                 struct pdl_err *err)
+enum pdl_status train_make_call(pdl_trainer *t, int op, struct train_call *c,
+                                struct pdl_err *err)
 {
     const struct pdl_plan_op *o = &t->plan->ops[op];
     const struct train_op *x = &t->ops[op];
@@ -169,11 +169,13 @@ static enum pdl_status make_call(pdl_trainer *t, int op, struct train_call *c,
         .nout = x->nout,
         .in = in,
         .out = out,
-        .population = o->node >= 0 ? statistics_population(t, o->node)
-                                   : loss_population(t, op),
+        .population = o->kind == PDL_PLAN_OP_ADD ? 0
+                      : o->node >= 0 ? statistics_population(t, o->node)
+                                     : loss_population(t, op),
         .loss = &t->loss,
         .blocks = t->has_rings,
         .deal = t->plan->deal.ranks > 1 ? &t->plan->deal : NULL,
+        .sums = o->kind == PDL_PLAN_OP_ADD,
     };
     return PDL_OK;
 }
@@ -181,7 +183,7 @@ static enum pdl_status make_call(pdl_trainer *t, int op, struct train_call *c,
 enum pdl_status train_make_kernel(pdl_trainer *t, int op, struct pdl_err *err)
 {
     struct train_call c;
-    enum pdl_status st = make_call(t, op, &c, err);
+    enum pdl_status st = train_make_call(t, op, &c, err);
 
     if (st == PDL_OK && t->ops[op].ring)
         return train_ring_kernels(t, op, &c, err);
@@ -393,7 +395,7 @@ static enum pdl_status add_shadows(pdl_trainer *t, struct pdl_err *err)
             o->part != 0 || o->node < 0 || !t->ops[i].mine || st != PDL_OK)
             continue;
         t->ops[i].again = p->forward_op[o->node] != i;
-        st = make_call(t, i, &c, err);
+        st = train_make_call(t, i, &c, err);
         if (st != PDL_OK || p->tensors[o->out[0]].kind == PDL_PLAN_STATISTIC)
             continue;
         kind = t->backend->aux ? t->backend->aux(&c, &a) : TRAIN_AUX_NONE;

@@ -341,6 +341,15 @@ static enum train_aux aux(const struct train_call *c, struct train_array *a)
     return train_ref.aux(c, a);
 }
 
+/* One kernel as far as the executor sees. */
+static enum pdl_status join(void *state, const struct train_group *g,
+                            struct train_kernel **out, struct pdl_err *err)
+{
+    struct twin *w = state;
+
+    return train_in_turn(w->arena, &train_twin.kernels, w, g, out, err);
+}
+
 /* ---- opening ------------------------------------------------------------------- */
 
 static enum pdl_status twin_open(pdl_arena *a, const char *which, int64_t rank,
@@ -384,7 +393,11 @@ const struct train_device train_twin = {
     .name = "twin",
     .summary = "the host plays a device, work is done in orders of chance",
     .open = twin_open,
-    .kernels = {.name = "twin", .close = twin_close, .make = make, .aux = aux},
+    .kernels = {.name = "twin",
+                .close = twin_close,
+                .make = make,
+                .aux = aux,
+                .join = join},
     .alloc = twin_alloc,
     .free = twin_free,
     .copy = twin_copy,
