@@ -14,6 +14,7 @@ static const struct cuda_op ops[] = {
     {"relu",               train_cuda_make_unary},
     {"relu6",              train_cuda_make_unary},
     {"gelu",               train_cuda_make_unary},
+    {"gelu_tanh",          train_cuda_make_unary},
     {"silu",               train_cuda_make_unary},
     {"sigmoid",            train_cuda_make_unary},
     {"tanh",               train_cuda_make_unary},
@@ -28,6 +29,8 @@ static const struct cuda_op ops[] = {
     {"unsqueeze",          train_cuda_make_reshape},
     {"concat",             train_cuda_make_concat},
     {"split",              train_cuda_make_split},
+    {"slice",              train_cuda_make_slice},
+    {"class_token",        train_cuda_make_class_token},
     {"transpose",          train_cuda_make_transpose},
     {"dropout",            train_cuda_make_dropout},
     {"batch_norm",         train_cuda_make_batch_norm},
@@ -277,18 +280,19 @@ static bool plain_layouts(const struct train_call *c)
     return true;
 }
 
-static enum pdl_status make(void *state, const struct train_call *c,
-                            struct train_kernel **out, struct pdl_err *err)
+struct cuda_kernel *train_cuda_kernel(struct cuda_state *s,
+                                      const struct train_call *c)
 {
-    struct cuda_state *s = state;
     struct cuda_kernel *k = PDL_NEW(s->arena, struct cuda_kernel, 1);
     struct train_array *p =
         PDL_NEW(s->arena, struct train_array, c->nin + c->nout + 1);
     cuda_make_fn *how = find(c->node ? train_function(c->node) : "loss");
     bool mine;
 
-    if (!k || !p)
-        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    if (!k || !p) {
+        s->st = pdl_fail(&s->err, PDL_ENOMEM, "out of memory");
+        return NULL;
+    }
     memcpy(p, c->in, (size_t)c->nin * sizeof *p);
     memcpy(p + c->nin, c->out, (size_t)c->nout * sizeof *p);
     *k = (struct cuda_kernel){
@@ -303,10 +307,18 @@ static enum pdl_status make(void *state, const struct train_call *c,
                train_cuda_type(c->out[0].dtype, &k->t);
     if (all_empty(c)) {
         k->go = nothing;
-        *out = &k->base;
-        return PDL_OK;
+        return k;
     }
-    if (mine && how(k)) {
+    return mine && how(k) ? k : NULL;
+}
+
+static enum pdl_status make(void *state, const struct train_call *c,
+                            struct train_kernel **out, struct pdl_err *err)
+{
+    struct cuda_state *s = state;
+    struct cuda_kernel *k = train_cuda_kernel(s, c);
+
+    if (k) {
         *out = &k->base;
         return PDL_OK;
     }
@@ -446,7 +458,11 @@ const struct train_device train_cuda = {
     .name = "cuda",
     .summary = "an NVIDIA GPU: cuda, cuda:1, cuda:1:tf32",
     .open = cuda_open,
-    .kernels = {.name = "cuda", .close = cuda_close, .make = make, .aux = aux},
+    .kernels = {.name = "cuda",
+                .close = cuda_close,
+                .make = make,
+                .aux = aux,
+                .join = train_cuda_group},
     .alloc = cuda_alloc,
     .free = cuda_free,
     .take_host = cuda_take_host,

@@ -57,8 +57,22 @@ struct cuda_dnn {
 #undef CUDA_MEMBER
 
 struct cuda_conv;
-struct cuda_product;
 struct cuda_sdpa;
+
+enum { CUDA_PRODUCT_ROOM = 64 << 20 }; /* scratch bytes of a product */
+
+/* d[m,n] = op(a) op(b), column-major. */
+struct cuda_product {
+    struct cuda_product *next;
+    int64_t m, n, k, lda, ldb, ldc;
+    bool ta, tb, bias;
+    enum cuda_type t;
+    uint32_t alignment; /* bytes, of all operands */
+    cublasLtMatmulDesc_t desc;
+    cublasLtMatrixLayout_t a, b, c;
+    cublasLtMatmulAlgo_t algo;
+    float ms; /* of a few, on zeros; 0: not tried */
+};
 
 struct cuda_state {
     pdl_arena *arena;
@@ -122,7 +136,23 @@ struct cuda_kernel {
             int64_t w_bytes;
             struct cuda_walk to_krsc, from_krsc;
             bool permuted;
+            const struct cuda_fold *fold; /* NULL: images as they are */
+            int64_t x_bytes;              /* of folded ones */
         } conv;
+        struct {
+            const struct cuda_kernel *norm; /* forward, or backward-data */
+            const struct train_group *group;
+            int more, y;    /* inputs: added, result; -1: none */
+            int result, dz; /* outputs; -1: not stored */
+            int scale, shift;
+            float most; /* of the rectifier */
+        } batch;
+        struct { /* a norm of rows, or a product, with additions */
+            const struct cuda_kernel *norm, *weights;
+            const struct train_group *group;
+            int more, after; /* inputs: added before, behind; -1: none */
+            int sum, result; /* outputs: of x and more; -1: not stored */
+        } rows_of;
     } u;
 };
 
@@ -135,7 +165,8 @@ struct cuda_op {
 
 cuda_make_fn train_cuda_make_unary, train_cuda_make_add, train_cuda_make_mul,
     train_cuda_make_reshape, train_cuda_make_transpose, train_cuda_make_concat,
-    train_cuda_make_split, train_cuda_make_dropout, train_cuda_make_batch_norm,
+    train_cuda_make_split, train_cuda_make_slice, train_cuda_make_class_token,
+    train_cuda_make_dropout, train_cuda_make_batch_norm,
     train_cuda_make_row_norm, train_cuda_make_pool, train_cuda_make_image_mean,
     train_cuda_make_table, train_cuda_make_loss, train_cuda_make_rope,
     train_cuda_make_attention, train_cuda_make_sdpa, train_cuda_make_linear,
@@ -150,6 +181,34 @@ bool train_cuda_same_box(const struct train_array *a,
                          const struct train_array *b);
 bool train_cuda_aux(const struct train_call *c, struct train_array *a);
 cudaStream_t train_cuda_stream(const struct cuda_kernel *k);
+
+/* cuda_norm.c: batch norm, for cuda_group.c too. Of a forward call, whose
+ * statistics go to stats; of a backward-data call. */
+struct cuda_batch_norm train_cuda_batch(const struct cuda_kernel *k,
+                                        void *const *in, float *stats,
+                                        const struct train_moment *when);
+struct cuda_batch_back train_cuda_back(const struct cuda_kernel *k,
+                                       void *const *in);
+cudaError_t train_cuda_batch_gradients(const struct cuda_kernel *k,
+                                       const float *aux, void *scale,
+                                       void *shift);
+/* cuda_gemm.c: the fastest way to a product, NULL: none; and the product. */
+const struct cuda_product *train_cuda_product(struct cuda_state *s,
+                                              const struct cuda_product *want);
+cudaError_t train_cuda_multiply(const struct cuda_state *s,
+                                const struct cuda_product *p, const void *a,
+                                const void *b, const void *more, void *c,
+                                void *scratch);
+/* Of a backward-data call of linear: dx, and more where it is not NULL. */
+cudaError_t train_cuda_linear_data(const struct cuda_kernel *k, void *const *in,
+                                   const void *more, void *dx, void *scratch);
+/* cuda_group.c */
+enum pdl_status train_cuda_group(void *state, const struct train_group *g,
+                                 struct train_kernel **out,
+                                 struct pdl_err *err);
+/* A kernel of a call, on the device or (NULL) not. */
+struct cuda_kernel *train_cuda_kernel(struct cuda_state *s,
+                                      const struct train_call *c);
 
 /* cuda_lib.c: libraries that a run may not need */
 enum pdl_status train_cuda_lt(struct cuda_state *s, struct pdl_err *err);

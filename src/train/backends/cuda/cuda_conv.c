@@ -5,7 +5,10 @@
  * side; a transposed one has them the other way round. Weights are stored as
  * in files (OIHW) and turned to channels last in scratch memory. Of the engines
  * that the heuristic offers the fastest on this GPU is taken; without :tf32
- * only those that multiply float32 in full. Equal convolutions share theirs. */
+ * only those that multiply float32 in full. Equal convolutions share theirs.
+ * One of a single pixel may be a product of matrices, and one of stride two over
+ * a few channels (the first of most networks) may read folded images (fold.cu),
+ * if that is faster. */
 #include "train/backends/cuda/cuda_graph.h"
 
 #include <string.h>
@@ -25,6 +28,8 @@ struct cuda_conv {
     int64_t pre[3], post[3], stride[3], dilation[3];
     cudnnBackendDescriptor_t plan;
     int64_t workspace;
+    float ms;
+    const struct cuda_product *product; /* one pixel: where that is faster */
 };
 
 /* ---- descriptors ------------------------------------------------------------------ */
@@ -233,7 +238,7 @@ static void try_configs(struct cuda_state *s, struct cuda_conv *c,
         if (ms >= 0 && (*best < 0 || ms < *best)) {
             if (c->plan)
                 (void)!s->dnn->cudnnBackendDestroyDescriptor(c->plan);
-            *best = ms;
+            *best = c->ms = ms;
             c->plan = p;
             c->workspace = need;
         } else {
@@ -266,6 +271,32 @@ static void search(struct cuda_state *s, struct cuda_conv *c)
     train_cuda_destroy(&m);
 }
 
+/* Pixels are rows: y[p,f] = x[p,c] w[f,c]', and the products of its backward. */
+static void try_product(struct cuda_state *s, struct cuda_conv *c)
+{
+    int64_t f = c->dim[COARSE][1], in = c->dim[FINE][1], rows;
+    struct cuda_product p = {.t = c->t, .alignment = 64};
+
+    for (int i = 0; i < c->ns; i++)
+        if (c->dim[WEIGHT][i + 2] != 1 || c->stride[i] != 1 || c->pre[i] ||
+            c->post[i])
+            return;
+    if (c->dim[WEIGHT][1] != in)
+        return;
+    rows = volume(c, FINE) / in;
+    p.m = c->way == GATHER ? f : in;
+    p.n = c->way == WEIGHTS ? f : rows;
+    p.k = c->way == GATHER ? in : c->way == SCATTER ? f : rows;
+    p.lda = in;
+    p.ldb = c->way == GATHER ? in : f;
+    p.ldc = c->way == GATHER ? f : in;
+    p.ta = c->way == GATHER;
+    p.tb = c->way == WEIGHTS;
+    c->product = train_cuda_product(s, &p);
+    if (c->product && (c->product->ms <= 0 || c->product->ms >= c->ms))
+        c->product = NULL;
+}
+
 static bool equal(const struct cuda_conv *x, const struct cuda_conv *y)
 {
     return x->way == y->way && x->t == y->t && x->ns == y->ns &&
@@ -291,6 +322,8 @@ static const struct cuda_conv *conv_of(struct cuda_state *s,
         return NULL;
     *c = *want;
     search(s, c);
+    if (c->plan)
+        try_product(s, c);
     c->next = s->convs;
     s->convs = c;
     return c->plan ? c : NULL;
@@ -331,9 +364,47 @@ static void *operand(const struct cuda_kernel *k, int i, void *const *in,
     return i < k->call.nin ? in[i] : out[i - k->call.nin];
 }
 
-static cudaError_t run(const struct cuda_kernel *k, void *const *in,
-                       void *const *out, void *scratch,
-                       const struct train_moment *when)
+static cudaError_t convolve(const struct cuda_state *s,
+                            const struct cuda_conv *c, void *const *at,
+                            void *work)
+{
+    if (c->product)
+        return train_cuda_multiply(s, c->product,
+                                   at[c->way == WEIGHTS ? FINE : WEIGHT],
+                                   at[c->way == GATHER ? FINE : COARSE], NULL,
+                                   at[c->way == GATHER    ? COARSE
+                                      : c->way == SCATTER ? FINE
+                                                          : WEIGHT],
+                                   work);
+    return execute(s->dnn, c->plan, at, work) == CUDNN_STATUS_SUCCESS
+               ? cudaSuccess
+               : cudaErrorUnknown;
+}
+
+/* In scratch: weights, images, what the engine works in. */
+static cudaError_t run_folded(const struct cuda_kernel *k, void *const *in,
+                              void *const *out, void *scratch)
+{
+    const struct cuda_fold *f = k->u.conv.fold;
+    bool weights = k->u.conv.conv->way == WEIGHTS;
+    cudaStream_t st = train_cuda_stream(k);
+    void *w = operand(k, k->u.conv.w, in, out);
+    char *images = (char *)scratch + k->u.conv.w_bytes;
+    void *at[] = {images, operand(k, k->u.conv.coarse, in, out), scratch};
+    cudaError_t e = train_cuda_fold_images(
+        st, k->t, f, operand(k, k->u.conv.fine, in, out), images);
+
+    if (e == cudaSuccess && !weights)
+        e = train_cuda_fold_weights(st, k->t, f, 0, w, scratch);
+    if (e == cudaSuccess)
+        e = convolve(k->s, k->u.conv.conv, at, images + k->u.conv.x_bytes);
+    if (e == cudaSuccess && weights)
+        e = train_cuda_fold_weights(st, k->t, f, 1, scratch, w);
+    return e;
+}
+
+static cudaError_t run_plain(const struct cuda_kernel *k, void *const *in,
+                             void *const *out, void *scratch)
 {
     const struct cuda_conv *c = k->u.conv.conv;
     void *w = operand(k, k->u.conv.w, in, out);
@@ -345,16 +416,27 @@ static cudaError_t run(const struct cuda_kernel *k, void *const *in,
     cudaStream_t st = train_cuda_stream(k);
     cudaError_t e = cudaSuccess;
 
+    if (k->u.conv.permuted && c->way != WEIGHTS)
+        e = train_cuda_copy(st, &k->u.conv.to_krsc, size, w, krsc);
+    if (e == cudaSuccess)
+        e = convolve(k->s, c, at, work);
+    if (e == cudaSuccess && k->u.conv.permuted && c->way == WEIGHTS)
+        e = train_cuda_copy(st, &k->u.conv.from_krsc, size, krsc, w);
+    return e;
+}
+
+static cudaError_t run(const struct cuda_kernel *k, void *const *in,
+                       void *const *out, void *scratch,
+                       const struct train_moment *when)
+{
+    void *work = (char *)scratch + k->u.conv.w_bytes;
+    cudaError_t e;
+
     (void)when;
     if (k->call.part == 1)
         return add_bias(k, in, out);
-    if (k->u.conv.permuted && c->way != WEIGHTS)
-        e = train_cuda_copy(st, &k->u.conv.to_krsc, size, w, krsc);
-    if (e == cudaSuccess &&
-        execute(k->s->dnn, c->plan, at, work) != CUDNN_STATUS_SUCCESS)
-        e = cudaErrorUnknown;
-    if (e == cudaSuccess && k->u.conv.permuted && c->way == WEIGHTS)
-        e = train_cuda_copy(st, &k->u.conv.from_krsc, size, krsc, w);
+    e = k->u.conv.fold ? run_folded(k, in, out, scratch)
+                       : run_plain(k, in, out, scratch);
     if (e == cudaSuccess && k->call.pass == PDL_FORWARD && k->op.nw > 1)
         e = add_bias(k, in, out);
     if (e == cudaSuccess && k->call.pass == PDL_BACKWARD_WEIGHTS &&
@@ -462,6 +544,48 @@ static void turn_weights(struct cuda_kernel *k, const struct cuda_conv *c)
             (volume(c, WEIGHT) * (k->t == CUDA_BF16 ? 2 : 4) + 255) / 256 * 256;
 }
 
+static int64_t up(int64_t n)
+{
+    return (n + 255) / 256 * 256;
+}
+
+/* The convolution of folded images, where there is one and it is faster. */
+static void fold(struct cuda_kernel *k, const struct cuda_conv *c)
+{
+    struct cuda_conv folded = *c;
+    const struct cuda_conv *found;
+    struct cuda_fold *f = PDL_NEW(k->s->arena, struct cuda_fold, 1);
+    int64_t size = k->t == CUDA_BF16 ? 2 : 4;
+
+    if (!f || c->ns != 2 || c->way == SCATTER ||
+        4 * c->dim[FINE][1] > CUDA_FOLDED ||
+        c->dim[WEIGHT][1] != c->dim[FINE][1])
+        return;
+    *f = (struct cuda_fold){
+        .n = c->dim[FINE][0], .c = c->dim[FINE][1], .f = c->dim[WEIGHT][0]};
+    folded.dim[FINE][1] = folded.dim[WEIGHT][1] = CUDA_FOLDED;
+    for (int i = 0; i < 2; i++) {
+        if (c->stride[i] != 2 || c->dilation[i] != 1 ||
+            c->dim[WEIGHT][i + 2] > 8)
+            return;
+        f->kernel[i] = c->dim[WEIGHT][i + 2];
+        f->from[i] = c->dim[FINE][i + 2];
+        f->pad[i] = c->pre[i];
+        folded.dim[WEIGHT][i + 2] = (f->kernel[i] + 1) / 2;
+        f->to[i] = c->dim[COARSE][i + 2] + folded.dim[WEIGHT][i + 2] - 1;
+        folded.dim[FINE][i + 2] = f->to[i];
+        folded.stride[i] = 1;
+        folded.pre[i] = folded.post[i] = 0;
+    }
+    found = conv_of(k->s, &folded);
+    if (!found || found->ms * 1.1f > k->u.conv.conv->ms)
+        return;
+    k->u.conv.conv = found;
+    k->u.conv.fold = f;
+    k->u.conv.w_bytes = up(volume(&folded, WEIGHT) * size);
+    k->u.conv.x_bytes = up(volume(&folded, FINE) * size);
+}
+
 bool train_cuda_make_conv(struct cuda_kernel *k)
 {
     bool swap = pdl_op_id(k->call.node->op) == PDL_ID_CONV_TRANSPOSE;
@@ -485,12 +609,15 @@ bool train_cuda_make_conv(struct cuda_kernel *k)
     if (!k->u.conv.conv)
         return false;
     turn_weights(k, &c);
+    fold(k, &c);
     if (k->call.pass == PDL_BACKWARD_WEIGHTS && k->call.nout > 1)
         room = 4 * train_cuda_column_room(volume(&c, COARSE) / c.dim[COARSE][1],
                                           c.dim[COARSE][1]);
     if (k->u.conv.conv->workspace > room)
         room = k->u.conv.conv->workspace;
-    k->base.scratch_bytes = k->u.conv.w_bytes + room;
+    if (k->u.conv.conv->product && room < CUDA_PRODUCT_ROOM)
+        room = CUDA_PRODUCT_ROOM;
+    k->base.scratch_bytes = k->u.conv.w_bytes + k->u.conv.x_bytes + room;
     k->base.implementation = "cudnn";
     return true;
 }

@@ -7,19 +7,7 @@
 
 #include <string.h>
 
-enum { WORKSPACE = 64 << 20, OFFERS = 8, ROUNDS = 3 };
-
-/* d[m,n] = op(a) op(b), column-major. */
-struct cuda_product {
-    struct cuda_product *next;
-    int64_t m, n, k, lda, ldb, ldc;
-    bool ta, tb, bias;
-    enum cuda_type t;
-    uint32_t alignment; /* bytes, of all operands */
-    cublasLtMatmulDesc_t desc;
-    cublasLtMatrixLayout_t a, b, c;
-    cublasLtMatmulAlgo_t algo;
-};
+enum { OFFERS = 8, ROUNDS = 3 };
 
 static bool equal(const struct cuda_product *x, const struct cuda_product *y)
 {
@@ -29,16 +17,19 @@ static bool equal(const struct cuda_product *x, const struct cuda_product *y)
            x->alignment == y->alignment;
 }
 
+/* more: added to the result; NULL: nothing. */
 static cublasStatus_t run(const struct cuda_state *s,
                           const struct cuda_product *p,
-                          const cublasLtMatmulAlgo_t *algo, const void *a,
-                          const void *b, void *c, void *scratch)
+                          const cublasLtMatmulAlgo_t *algo,
+                          const void *const *ab, const void *more, void *c,
+                          void *scratch)
 {
     const float one = 1, zero = 0;
 
-    return s->lt->cublasLtMatmul(s->lt->handle, p->desc, &one, a, p->a, b, p->b,
-                                 &zero, c, p->c, c, p->c, algo, scratch,
-                                 WORKSPACE, s->stream[TRAIN_COMPUTE]);
+    return s->lt->cublasLtMatmul(s->lt->handle, p->desc, &one, ab[0], p->a,
+                                 ab[1], p->b, more ? &one : &zero,
+                                 more ? more : c, p->c, c, p->c, algo, scratch,
+                                 CUDA_PRODUCT_ROOM, s->stream[TRAIN_COMPUTE]);
 }
 
 static bool describe(const struct cuda_state *s, struct cuda_product *p)
@@ -80,7 +71,7 @@ static int offers(const struct cuda_state *s, const struct cuda_product *p,
 {
     const struct cuda_lt *l = s->lt;
     cublasLtMatmulPreference_t pref;
-    size_t most = WORKSPACE;
+    size_t most = CUDA_PRODUCT_ROOM;
     int n = 0;
 
     if (l->cublasLtMatmulPreferenceCreate(&pref) != 0)
@@ -106,13 +97,15 @@ static float time_one(const struct cuda_state *s, const struct cuda_product *p,
     cudaStream_t st = s->stream[TRAIN_COMPUTE];
     cudaEvent_t from = NULL, to = NULL;
     float ms = -1;
-    bool ok = run(s, p, algo, room[0], room[1], room[2], room[3]) == 0 &&
+    bool ok = run(s, p, algo, (const void *const *)room, NULL, room[2],
+                  room[3]) == 0 &&
               cudaEventCreate(&from) == cudaSuccess &&
               cudaEventCreate(&to) == cudaSuccess &&
               cudaEventRecord(from, st) == cudaSuccess;
 
     for (int i = 0; i < ROUNDS && ok; i++)
-        ok = run(s, p, algo, room[0], room[1], room[2], room[3]) == 0;
+        ok = run(s, p, algo, (const void *const *)room, NULL, room[2],
+                 room[3]) == 0;
     if (!ok || cudaEventRecord(to, st) != cudaSuccess ||
         cudaEventSynchronize(to) != cudaSuccess ||
         cudaEventElapsedTime(&ms, from, to) != cudaSuccess)
@@ -131,7 +124,7 @@ static bool fastest(struct cuda_state *s, struct cuda_product *p,
     int64_t size = p->t == CUDA_BF16 ? 2 : 4;
     size_t bytes[] = {(size_t)((p->ta ? p->m : p->k) * p->lda * size),
                       (size_t)((p->tb ? p->k : p->n) * p->ldb * size),
-                      (size_t)(p->n * p->ldc * size), WORKSPACE};
+                      (size_t)(p->n * p->ldc * size), CUDA_PRODUCT_ROOM};
     char *room[4] = {NULL, NULL, NULL, NULL};
     float best = -1;
     bool ok = true;
@@ -150,7 +143,7 @@ static bool fastest(struct cuda_state *s, struct cuda_product *p,
         float ms = time_one(s, p, &found[i].algo, room);
 
         if (ms >= 0 && (best < 0 || ms < best)) {
-            best = ms;
+            best = p->ms = ms;
             p->algo = found[i].algo;
         }
     }
@@ -163,8 +156,8 @@ static bool fastest(struct cuda_state *s, struct cuda_product *p,
     return !ok || best >= 0;
 }
 
-static const struct cuda_product *product_of(struct cuda_state *s,
-                                             const struct cuda_product *want)
+const struct cuda_product *train_cuda_product(struct cuda_state *s,
+                                              const struct cuda_product *want)
 {
     cublasLtMatmulHeuristicResult_t found[OFFERS];
     struct cuda_product *p = s->products;
@@ -196,9 +189,16 @@ static char *shifted(const struct cuda_kernel *k, void *p, int i)
     return (char *)p + k->u.linear.offset[i] * (k->t == CUDA_BF16 ? 2 : 4);
 }
 
-static cudaError_t status(cublasStatus_t e)
+cudaError_t train_cuda_multiply(const struct cuda_state *s,
+                                const struct cuda_product *p, const void *a,
+                                const void *b, const void *more, void *c,
+                                void *scratch)
 {
-    return e == CUBLAS_STATUS_SUCCESS ? cudaGetLastError() : cudaErrorUnknown;
+    const void *ab[] = {a, b};
+
+    return run(s, p, &p->algo, ab, more, c, scratch) == CUBLAS_STATUS_SUCCESS
+               ? cudaGetLastError()
+               : cudaErrorUnknown;
 }
 
 static cudaError_t forward(const struct cuda_kernel *k, void *const *in,
@@ -216,23 +216,27 @@ static cudaError_t forward(const struct cuda_kernel *k, void *const *in,
     if (p->bias)
         (void)!k->s->lt->cublasLtMatmulDescSetAttribute(
             p->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &in[2], sizeof in[2]);
-    e = status(
-        run(k->s, p, &p->algo, in[1], shifted(k, in[0], 1), out[0], scratch));
+    e = train_cuda_multiply(k->s, p, in[1], shifted(k, in[0], 1), NULL, out[0],
+                            scratch);
     if (e == cudaSuccess && k->op.nw > 1 && !p->bias)
         e = train_cuda_bias(st, k->t, k->t, k->u.linear.m, k->u.linear.n,
                             out[0], in[2], out[0]);
     return e;
 }
 
+cudaError_t train_cuda_linear_data(const struct cuda_kernel *k, void *const *in,
+                                   const void *more, void *dx, void *scratch)
+{
+    return train_cuda_multiply(k->s, k->u.linear.product, shifted(k, in[1], 0),
+                               shifted(k, in[0], 1), more, dx, scratch);
+}
+
 static cudaError_t data(const struct cuda_kernel *k, void *const *in,
                         void *const *out, void *scratch,
                         const struct train_moment *when)
 {
-    const struct cuda_product *p = k->u.linear.product;
-
     (void)when;
-    return status(run(k->s, p, &p->algo, shifted(k, in[1], 0),
-                      shifted(k, in[0], 1), out[0], scratch));
+    return train_cuda_linear_data(k, in, NULL, out[0], scratch);
 }
 
 static cudaError_t weights(const struct cuda_kernel *k, void *const *in,
@@ -240,8 +244,9 @@ static cudaError_t weights(const struct cuda_kernel *k, void *const *in,
                            const struct train_moment *when)
 {
     const struct cuda_product *p = k->u.linear.product;
-    cudaError_t e = status(run(k->s, p, &p->algo, shifted(k, in[0], 0),
-                               shifted(k, in[1], 1), out[0], scratch));
+    cudaError_t e =
+        train_cuda_multiply(k->s, p, shifted(k, in[0], 0), shifted(k, in[1], 1),
+                            NULL, out[0], scratch);
 
     (void)when;
     if (e == cudaSuccess && k->call.nout > 1)
@@ -353,12 +358,12 @@ bool train_cuda_make_linear(struct cuda_kernel *k)
     for (int i = 0; i < 2; i++)
         while (k->u.linear.offset[i] * element % p.alignment)
             p.alignment /= 2;
-    k->u.linear.product = product_of(k->s, &p);
+    k->u.linear.product = train_cuda_product(k->s, &p);
     if (!k->u.linear.product && p.bias) { /* without its epilogue */
         p.bias = false;
-        k->u.linear.product = product_of(k->s, &p);
+        k->u.linear.product = train_cuda_product(k->s, &p);
     }
-    k->base.scratch_bytes = WORKSPACE;
+    k->base.scratch_bytes = CUDA_PRODUCT_ROOM;
     k->base.implementation = "cublasLt";
     return k->u.linear.product != NULL;
 }

@@ -86,59 +86,103 @@ static size_t summed_at(const void *aux)
     return (size_t)((uintptr_t)aux / 64 % CUDA_SUMMED);
 }
 
+struct cuda_batch_norm train_cuda_batch(const struct cuda_kernel *k,
+                                        void *const *in, float *stats,
+                                        const struct train_moment *when)
+{
+    struct batch_weights w = batch_weights(k, in);
+    bool has = w.mean && w.var, running = when->evaluate && has;
+
+    k->s->summed[summed_at(stats)].aux = NULL;
+    return (struct cuda_batch_norm){
+        .m = pixels(k),
+        .c = channels(k),
+        .eps = (float)train_epsilon(k->call.node),
+        .momentum = (float)train_momentum(k->call.node),
+        .running = running,
+        .remember = !running && !when->again && has,
+        .scale = w.scale,
+        .shift = w.shift,
+        .mean = w.mean,
+        .var = w.var,
+        .stats = stats};
+}
+
 static cudaError_t batch_forward(const struct cuda_kernel *k, void *const *in,
                                  void *const *out, void *scratch,
                                  const struct train_moment *when)
 {
-    struct batch_weights w = batch_weights(k, in);
-    bool has = w.mean && w.var, running = when->evaluate && has;
-    size_t at = summed_at(out[k->op.aux_out]);
-    struct cuda_batch_norm b = {.m = pixels(k),
-                                .c = channels(k),
-                                .eps = (float)train_epsilon(k->call.node),
-                                .momentum = (float)train_momentum(k->call.node),
-                                .running = running,
-                                .remember = !running && !when->again && has,
-                                .scale = w.scale,
-                                .shift = w.shift,
-                                .mean = w.mean,
-                                .var = w.var,
-                                .stats = out[k->op.aux_out]};
+    struct cuda_batch_norm b =
+        train_cuda_batch(k, in, out[k->op.aux_out], when);
 
-    k->s->summed[at].aux = NULL;
-    return train_cuda_batch_norm(train_cuda_stream(k), k->t, &b, in[0], out[0],
-                                 scratch);
+    return train_cuda_batch_norm(train_cuda_stream(k), k->t, &b, in[0], NULL,
+                                 out[0], scratch);
+}
+
+static struct cuda_batch_back back_of(const struct cuda_kernel *k,
+                                      const void *dy, const void *x,
+                                      const float *aux)
+{
+    return (struct cuda_batch_back){
+        .m = pixels(k), .c = channels(k), .dy = dy, .x = x, .stats = aux};
+}
+
+/* Of a backward-data call, as if nothing stood behind the norm. */
+struct cuda_batch_back train_cuda_back(const struct cuda_kernel *k,
+                                       void *const *in)
+{
+    struct batch_weights w = batch_weights(k, in);
+    struct cuda_batch_back b = back_of(k, in[0], in[k->op.x], in[k->op.aux]);
+
+    b.scale = w.scale;
+    b.shift = w.shift;
+    return b;
 }
 
 /* Sums of dy and dy xhat behind the statistics in aux, unless they are there. */
 static cudaError_t sums(const struct cuda_kernel *k, const void *dy,
                         const void *x, float *aux, void *scratch)
 {
+    struct cuda_batch_back b = back_of(k, dy, x, aux);
     size_t at = summed_at(aux);
 
     if (k->s->summed[at].aux == aux && k->s->summed[at].dy == dy)
         return cudaSuccess;
     k->s->summed[at].aux = aux;
     k->s->summed[at].dy = dy;
-    return train_cuda_batch_norm_sums(train_cuda_stream(k), k->t, pixels(k),
-                                      channels(k), dy, x, aux,
-                                      aux + 2 * channels(k), scratch);
+    return train_cuda_batch_norm_sums(train_cuda_stream(k), k->t, &b,
+                                      aux + 2 * channels(k), NULL, scratch);
 }
 
 static cudaError_t batch_data(const struct cuda_kernel *k, void *const *in,
                               void *const *out, void *scratch,
                               const struct train_moment *when)
 {
-    struct batch_weights w = batch_weights(k, in);
+    struct cuda_batch_back b = train_cuda_back(k, in);
     float *aux = in[k->op.aux];
     cudaError_t e = sums(k, in[0], in[k->op.x], aux, scratch);
 
     (void)when;
     if (e != cudaSuccess)
         return e;
-    return train_cuda_batch_norm_back(train_cuda_stream(k), k->t, pixels(k),
-                                      channels(k), in[0], in[k->op.x], aux,
-                                      w.scale, aux + 2 * channels(k), out[0]);
+    return train_cuda_batch_norm_back(train_cuda_stream(k), k->t, &b,
+                                      aux + 2 * channels(k), out[0]);
+}
+
+/* Sums that stand behind the statistics are the gradients of the weights. */
+cudaError_t train_cuda_batch_gradients(const struct cuda_kernel *k,
+                                       const float *aux, void *scale,
+                                       void *shift)
+{
+    size_t c = (size_t)channels(k);
+    cudaError_t e =
+        cudaMemcpyAsync(scale, aux + 3 * c, c * sizeof(float),
+                        cudaMemcpyDeviceToDevice, train_cuda_stream(k));
+
+    if (e == cudaSuccess && shift)
+        e = cudaMemcpyAsync(shift, aux + 2 * c, c * sizeof(float),
+                            cudaMemcpyDeviceToDevice, train_cuda_stream(k));
+    return e;
 }
 
 static cudaError_t batch_weights_back(const struct cuda_kernel *k,
@@ -146,18 +190,14 @@ static cudaError_t batch_weights_back(const struct cuda_kernel *k,
                                       void *scratch,
                                       const struct train_moment *when)
 {
-    size_t c = (size_t)channels(k);
     float *aux = in[k->op.aux];
     cudaError_t e = sums(k, in[k->op.dy], in[0], aux, scratch);
 
     (void)when;
-    if (e == cudaSuccess)
-        e = cudaMemcpyAsync(out[0], aux + 3 * c, c * sizeof(float),
-                            cudaMemcpyDeviceToDevice, train_cuda_stream(k));
-    if (e == cudaSuccess && k->call.nout > 1)
-        e = cudaMemcpyAsync(out[1], aux + 2 * c, c * sizeof(float),
-                            cudaMemcpyDeviceToDevice, train_cuda_stream(k));
-    return e;
+    return e != cudaSuccess
+               ? e
+               : train_cuda_batch_gradients(k, aux, out[0],
+                                            k->call.nout > 1 ? out[1] : NULL);
 }
 
 static bool are_floats(const struct train_array *a, int n)
@@ -200,7 +240,7 @@ static cudaError_t row_forward(const struct cuda_kernel *k, void *const *in,
 {
     (void)scratch, (void)when;
     return train_cuda_row_norm(train_cuda_stream(k), k->t, &k->u.rows, in[0],
-                               k->op.nw > 0 ? in[k->op.w] : NULL,
+                               NULL, NULL, k->op.nw > 0 ? in[k->op.w] : NULL,
                                k->op.nw > 1 ? in[k->op.w + 1] : NULL, out[0],
                                out[k->op.aux_out]);
 }
@@ -209,20 +249,25 @@ static cudaError_t row_data(const struct cuda_kernel *k, void *const *in,
                             void *const *out, void *scratch,
                             const struct train_moment *when)
 {
+    struct cuda_row_back b = {
+        .dy = in[0], .x = in[k->op.x], .stats = in[k->op.aux]};
+
     (void)scratch, (void)when;
-    return train_cuda_row_norm_back(
-        train_cuda_stream(k), k->t, &k->u.rows, in[0], in[k->op.x],
-        k->op.nw > 0 ? in[k->op.w] : NULL, in[k->op.aux], out[0]);
+    return train_cuda_row_norm_back(train_cuda_stream(k), k->t, &k->u.rows, &b,
+                                    k->op.nw > 0 ? in[k->op.w] : NULL, out[0]);
 }
 
 static cudaError_t row_weights(const struct cuda_kernel *k, void *const *in,
                                void *const *out, void *scratch,
                                const struct train_moment *when)
 {
+    struct cuda_row_back b = {
+        .dy = in[k->op.dy], .x = in[0], .stats = in[k->op.aux]};
+
     (void)when;
     return train_cuda_row_norm_weights(
-        train_cuda_stream(k), k->t, &k->u.rows, in[0], in[k->op.dy],
-        in[k->op.aux], out[0], k->call.nout > 1 ? out[1] : NULL, scratch);
+        train_cuda_stream(k), k->t, &k->u.rows, &b, out[0],
+        k->call.nout > 1 ? out[1] : NULL, scratch);
 }
 
 bool train_cuda_make_row_norm(struct cuda_kernel *k)
@@ -246,8 +291,7 @@ bool train_cuda_make_row_norm(struct cuda_kernel *k)
     k->u.rows = (struct cuda_row_norm){.rows = train_array_elements(x) / width,
                                        .width = width,
                                        .eps = (float)train_epsilon(c->node),
-                                       .centre = !rms,
-                                       .wt = CUDA_F32};
+                                       .centre = !rms};
     if (weights)
         k->base.scratch_bytes =
             4 * train_cuda_column_room(k->u.rows.rows, width);

@@ -14,6 +14,7 @@ static const struct {
     {"relu", CUDA_RELU},
     {"relu6", CUDA_RELU6},
     {"gelu", CUDA_GELU},
+    {"gelu_tanh", CUDA_GELU_TANH},
     {"silu", CUDA_SILU},
     {"sigmoid", CUDA_SIGMOID},
     {"tanh", CUDA_TANH},
@@ -42,7 +43,7 @@ bool train_cuda_make_unary(struct cuda_kernel *k)
     double a = 0, b = 0;
     size_t i = 0;
 
-    while (strcmp(functions[i].op, k->call.node->op->name) != 0)
+    while (strcmp(functions[i].op, train_function(k->call.node)) != 0)
         i++; /* the list of operators names only what is in this one */
     if (pdl_function_numbers(k->call.node, &a, &b) &&
         (a != 1.0 / 6 || b != 0.5))
@@ -313,6 +314,124 @@ bool train_cuda_make_concat(struct cuda_kernel *k)
 bool train_cuda_make_split(struct cuda_kernel *k)
 {
     return make_parts(k, false);
+}
+
+/* ---- slices, and a token in front ------------------------------------------------------ */
+
+static struct cuda_walk reversed(const struct cuda_walk *w)
+{
+    struct cuda_walk r = *w;
+
+    memcpy(r.to, w->from, sizeof r.to);
+    memcpy(r.from, w->to, sizeof r.from);
+    r.to_first = w->from_first;
+    r.from_first = w->to_first;
+    return r;
+}
+
+/* Backward writes zeros where nothing was read. */
+static cudaError_t slice(const struct cuda_kernel *k, void *const *in,
+                         void *const *out, void *scratch,
+                         const struct train_moment *when)
+{
+    cudaStream_t st = train_cuda_stream(k);
+    cudaError_t e = cudaSuccess;
+
+    (void)scratch, (void)when;
+    if (k->call.pass != PDL_FORWARD)
+        e = cudaMemsetAsync(out[0], 0,
+                            (size_t)train_array_bytes(&k->call.out[0]), st);
+    return e == cudaSuccess
+               ? train_cuda_copy(st, &k->u.walk[0], k->t == CUDA_BF16 ? 2 : 4,
+                                 in[0], out[0])
+               : e;
+}
+
+bool train_cuda_make_slice(struct cuda_kernel *k)
+{
+    const struct pdl_attr *a = &k->call.node->attr;
+    bool forward = k->call.pass == PDL_FORWARD;
+    const struct train_array *x = forward ? &k->call.in[0] : &k->call.out[0];
+    const struct train_array *y = forward ? &k->call.out[0] : &k->call.in[0];
+    int64_t xs[PDL_BOX_DIMS] = {0}, ys[PDL_BOX_DIMS] = {0};
+    struct cuda_walk w = {.n = y->box.ndims};
+    int axis = (int)a->axis + 1;
+
+    if (!train_cuda_typed(k) || k->call.nout != 1 || a->ndims < 1 ||
+        axis >= w.n || !is_whole(k, x, k->call.node->in[0]) ||
+        !is_whole(k, y, k->call.node->out[0]))
+        return false;
+    train_array_strides(x, xs);
+    train_array_strides(y, ys);
+    for (int d = 0; d < w.n; d++) {
+        w.extent[d] = train_cuda_extent(y, d);
+        w.to[d] = ys[d];
+        w.from[d] = xs[d];
+    }
+    w.from_first = a->dims[0] * xs[axis];
+    w.from[axis] *= a->ndims > 2 ? a->dims[2] : 1;
+    k->u.walk[0] = forward ? w : reversed(&w);
+    k->go = slice;
+    return true;
+}
+
+/* The token of all samples, then what they are; its gradient goes by way of
+ * scratch memory: the tokens side by side, and partial sums. */
+static cudaError_t class_token(const struct cuda_kernel *k, void *const *in,
+                               void *const *out, void *scratch,
+                               const struct train_moment *when)
+{
+    cudaStream_t st = train_cuda_stream(k);
+    int size = k->t == CUDA_BF16 ? 2 : 4;
+    const struct cuda_walk *w = k->u.walk;
+    bool weights = k->call.pass == PDL_BACKWARD_WEIGHTS;
+    cudaError_t e = cudaSuccess;
+
+    (void)when;
+    if (!weights)
+        e = train_cuda_copy(st, &w[0], size, in[0], out[0]);
+    if (e == cudaSuccess && k->call.pass == PDL_FORWARD)
+        e = train_cuda_copy(st, &w[1], size, in[k->op.w], out[0]);
+    if (weights)
+        e = train_cuda_copy(st, &w[1], size, in[k->op.dy], scratch);
+    if (e == cudaSuccess && weights)
+        e = train_cuda_column_sums(
+            st, k->t, w[1].extent[0], w[1].extent[1], scratch, k->t, out[0],
+            (float *)((char *)scratch +
+                      (w[1].extent[0] * w[1].extent[1] * size + 63) / 64 * 64));
+    return e;
+}
+
+bool train_cuda_make_class_token(struct cuda_kernel *k)
+{
+    const struct train_call *c = &k->call;
+    const struct train_array *y = c->pass == PDL_FORWARD ? &c->out[0]
+                                  : c->pass == PDL_BACKWARD_DATA
+                                      ? &c->in[0]
+                                      : &c->in[k->op.dy];
+    int64_t n = train_cuda_extent(y, 0), t = train_cuda_extent(y, 1);
+    int64_t width = train_cuda_extent(y, 2);
+    struct cuda_walk x = {.n = 3,
+                          .extent = {n, t - 1, width},
+                          .to = {t * width, width, 1},
+                          .from = {(t - 1) * width, width, 1},
+                          .to_first = width};
+    struct cuda_walk token = {
+        .n = 2, .extent = {n, width}, .to = {t * width, 1}, .from = {0, 1}};
+
+    if (!train_cuda_typed(k) || y->box.ndims != 3 || c->deal ||
+        !is_whole(k, y, c->node->out[0]))
+        return false;
+    k->u.walk[0] = c->pass == PDL_FORWARD ? x : reversed(&x);
+    if (c->pass == PDL_BACKWARD_WEIGHTS) {
+        token.from[0] = t * width;
+        token.to[0] = width;
+        k->base.scratch_bytes =
+            8 * n * width + 64 + 4 * train_cuda_column_room(n, width);
+    }
+    k->u.walk[1] = token;
+    k->go = class_token;
+    return true;
 }
 
 /* ---- dropout ----------------------------------------------------------------------------- */

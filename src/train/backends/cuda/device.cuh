@@ -58,6 +58,77 @@ static __device__ __forceinline__ void put4(bf16 *p, int64_t i, four f)
     ((uint2 *)p)[i] = u;
 }
 
+/* As many neighbours as 16 bytes hold, or one: as they lie in memory, so that
+ * many can be under way, and as floats. */
+template <class T> struct wide {
+    enum { V = 16 / sizeof(T) };
+};
+template <int V, class T> struct chunk {
+    uint4 u;
+};
+template <class T> struct chunk<1, T> {
+    T u;
+};
+template <int V, class T>
+static __device__ __forceinline__ chunk<V, T> fetch(const T *p, int64_t at)
+{
+    return *(const chunk<V, T> *)(p + at);
+}
+template <int V, class T>
+static __device__ __forceinline__ void open(const chunk<V, T> &c, float *f)
+{
+    if (V == 1) {
+        f[0] = get((const T *)&c.u, 0);
+    } else if (sizeof(T) == 4) {
+        const float *v = (const float *)&c.u;
+
+        for (int k = 0; k < V; k++)
+            f[k] = v[k];
+    } else {
+        const __nv_bfloat162 *h = (const __nv_bfloat162 *)&c.u;
+
+        for (int k = 0; k < V / 2; k++) {
+            float2 v = __bfloat1622float2(h[k]);
+
+            f[2 * k] = v.x;
+            f[2 * k + 1] = v.y;
+        }
+    }
+}
+template <int V, class T>
+static __device__ __forceinline__ void load(const T *p, int64_t at, float *f)
+{
+    open(fetch<V>(p, at), f);
+}
+template <int V, class T>
+static __device__ __forceinline__ void store(T *p, int64_t at, const float *f)
+{
+    chunk<V, T> c;
+
+    if (V == 1) {
+        put((T *)&c.u, 0, f[0]);
+    } else if (sizeof(T) == 4) {
+        float *v = (float *)&c.u;
+
+        for (int k = 0; k < V; k++)
+            v[k] = f[k];
+    } else {
+        __nv_bfloat162 *h = (__nv_bfloat162 *)&c.u;
+
+        for (int k = 0; k < V / 2; k++)
+            h[k] = __floats2bfloat162_rn(f[2 * k], f[2 * k + 1]);
+    }
+    *(chunk<V, T> *)(p + at) = c;
+}
+static __device__ __forceinline__ float rounded(const float *, float v)
+{
+    return v;
+}
+static __device__ __forceinline__ float rounded(const bf16 *, float v)
+{
+    return __bfloat162float(__float2bfloat16(v));
+}
+
 static __device__ __forceinline__ float warp_sum(float v)
 {
     for (int k = 16; k; k >>= 1)
@@ -82,6 +153,18 @@ static inline int blocks_for(int64_t work)
 #define EACH(i, n)                                                      \
     for (int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x; i < (n); \
          i += (int64_t)gridDim.x * blockDim.x)
+
+/* Runs a statement with V the neighbours that go at once, where n divides. */
+#define BY_WIDTH(T, n, ...)                \
+    do {                                   \
+        if ((n) % wide<T>::V == 0) {       \
+            enum { V = wide<T>::V };       \
+            __VA_ARGS__;                   \
+        } else {                           \
+            enum { V = 1 };                \
+            __VA_ARGS__;                   \
+        }                                  \
+    } while (0)
 
 /* Runs a statement with T the type that t names. */
 #define BY_TYPE(t, ...)                  \

@@ -20,6 +20,7 @@ enum cuda_function {
     CUDA_RELU,
     CUDA_RELU6,
     CUDA_GELU,
+    CUDA_GELU_TANH,
     CUDA_SILU,
     CUDA_SIGMOID,
     CUDA_TANH,
@@ -72,49 +73,84 @@ struct cuda_batch_norm {
     int64_t m, c;
     float eps, momentum;
     int running, remember; /* use, change the running statistics */
+    int rectified;         /* negative results become 0, */
+    float most;            /* and larger ones this */
     const float *scale, *shift;
     float *mean, *var; /* running; NULL: none */
     float *stats;      /* mean, then 1/deviation */
 };
+/* more: added to the result before it is rectified; NULL: nothing */
 cudaError_t train_cuda_batch_norm(cudaStream_t s, enum cuda_type t,
                                   const struct cuda_batch_norm *b,
-                                  const void *x, void *y, float *partial);
-/* sums: of dy, of dy times xhat; each c floats. */
-cudaError_t train_cuda_batch_norm_sums(cudaStream_t s, enum cuda_type t,
-                                       int64_t m, int64_t c, const void *dy,
-                                       const void *x, const float *stats,
-                                       float *sums, float *partial);
-cudaError_t train_cuda_batch_norm_back(cudaStream_t s, enum cuda_type t,
-                                       int64_t m, int64_t c, const void *dy,
-                                       const void *x, const float *stats,
-                                       const float *scale, const float *sums,
-                                       void *dx);
-/* Rows of features: stats [rows][2]; centre 0: RMS norm. Weights of type wt. */
-struct cuda_row_norm {
-    int64_t rows, width;
-    float eps;
-    int centre;
-    enum cuda_type wt;
+                                  const void *x, const void *more, void *y,
+                                  float *partial);
+/* What arrives is dy, or dy + more; of a norm that is rectified only where the
+ * result is positive: y, or NULL where it is that of the norm itself. */
+struct cuda_batch_back {
+    int64_t m, c;
+    const void *dy, *more, *y, *x;
+    int rectified;
+    float most; /* and below this */
+    const float *stats, *scale, *shift;
 };
-cudaError_t train_cuda_row_norm(cudaStream_t s, enum cuda_type t,
-                                const struct cuda_row_norm *r, const void *x,
-                                const void *w, const void *b, void *y,
-                                float *stats);
-cudaError_t train_cuda_row_norm_back(cudaStream_t s, enum cuda_type t,
-                                     const struct cuda_row_norm *r,
-                                     const void *dy, const void *x,
-                                     const void *w, const float *stats,
-                                     void *dx);
-cudaError_t train_cuda_row_norm_weights(cudaStream_t s, enum cuda_type t,
-                                        const struct cuda_row_norm *r,
-                                        const void *x, const void *dy,
-                                        const float *stats, void *dw, void *db,
-                                        float *partial);
+/* sums: of what arrives, of that times xhat; each c floats. dz: what arrives;
+ * NULL: it is not stored. */
+cudaError_t train_cuda_batch_norm_sums(cudaStream_t s, enum cuda_type t,
+                                       const struct cuda_batch_back *b,
+                                       float *sums, void *dz, float *partial);
+cudaError_t train_cuda_batch_norm_back(cudaStream_t s, enum cuda_type t,
+                                       const struct cuda_batch_back *b,
+                                       const float *sums, void *dx);
 /* to[c] = sum over m of x[m,c] */
 cudaError_t train_cuda_column_sums(cudaStream_t s, enum cuda_type t, int64_t m,
                                    int64_t c, const void *x,
                                    enum cuda_type to_t, void *to,
                                    float *partial);
+
+/* ---- fold.cu ------------------------------------------------------------------- */
+
+/* n images [from][c] to [to][CUDA_FOLDED], which begin `pad` pixels before
+ * them; weights [f][c][kernel]. */
+enum { CUDA_FOLDED = 16 };
+struct cuda_fold {
+    int64_t n, c, f, from[2], to[2], pad[2], kernel[2];
+};
+cudaError_t train_cuda_fold_images(cudaStream_t s, enum cuda_type t,
+                                   const struct cuda_fold *f, const void *x,
+                                   void *to);
+/* back: from folded ones */
+cudaError_t train_cuda_fold_weights(cudaStream_t s, enum cuda_type t,
+                                    const struct cuda_fold *f, int back,
+                                    const void *from, void *to);
+
+/* ---- rows.cu ------------------------------------------------------------------- */
+
+/* Rows of features: stats [rows][2]; centre 0: RMS norm. */
+struct cuda_row_norm {
+    int64_t rows, width;
+    float eps;
+    int centre;
+};
+/* What arrives is dy, or dy + more; after is added to dx. */
+struct cuda_row_back {
+    const void *dy, *more, *x, *after;
+    const float *stats;
+};
+/* Are there kernels for more than x and dy? */
+int train_cuda_row_fits(enum cuda_type t, int64_t width);
+/* The norm of x, or of sum = x + more. */
+cudaError_t train_cuda_row_norm(cudaStream_t s, enum cuda_type t,
+                                const struct cuda_row_norm *r, const void *x,
+                                const void *more, void *sum, const float *w,
+                                const float *b, void *y, float *stats);
+cudaError_t train_cuda_row_norm_back(cudaStream_t s, enum cuda_type t,
+                                     const struct cuda_row_norm *r,
+                                     const struct cuda_row_back *b,
+                                     const float *w, void *dx);
+cudaError_t train_cuda_row_norm_weights(cudaStream_t s, enum cuda_type t,
+                                        const struct cuda_row_norm *r,
+                                        const struct cuda_row_back *b,
+                                        float *dw, float *db, float *partial);
 
 /* ---- pool.cu ------------------------------------------------------------------- */
 

@@ -1,217 +1,181 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Normalisations. Sums over rows go in two steps: blocks leave partial sums,
- * one warp a column adds them in a fixed order, in float64; so a result depends
- * on nothing but its operands. Variances are of differences from the first row:
- * no cancellation. A thread keeps to its columns, four at a time where they
- * divide, and walks down the rows. */
-#include "device.cuh"
-
-enum { LANES = 32, MOST_BLOCKS = 1024 };
-
-static int row_blocks(int64_t m, int64_t c)
-{
-    int64_t tiles = (c + 4 * LANES - 1) / (4 * LANES);
-    int64_t b = (m + 63) / 64, most = 132 * 8 / tiles;
-
-    b = b > most ? most : b;
-    return (int)(b < 1 ? 1 : b > MOST_BLOCKS ? MOST_BLOCKS : b);
-}
+ * Batch norm. Variances are of differences from the first row: no
+ * cancellation. */
+#include "columns.cuh"
 
 int64_t train_cuda_column_room(int64_t m, int64_t c)
 {
     return 2 * (int64_t)row_blocks(m, c) * c + 2 * c;
 }
 
-/* Threads of a block: `lanes` groups of V columns by 256/lanes rows. */
-struct layout {
-    int lanes, rows, tiles, blocks;
-};
+/* ---- what is added up -------------------------------------------------------- */
 
-static layout lay_out(int64_t m, int64_t c, int v)
-{
-    int64_t groups = c / v;
-    int lanes = 1;
-
-    while (lanes < LANES && lanes < groups)
-        lanes *= 2;
-    return {lanes, THREADS / lanes, (int)((groups + lanes - 1) / lanes),
-            row_blocks(m, c)};
-}
-
-template <int V, class T>
-static __device__ __forceinline__ void load(const T *p, int64_t at, float *f)
-{
-    if (V == 4) {
-        four a = get4(p, at / 4);
-
-        for (int k = 0; k < 4; k++)
-            f[k] = a.v[k];
-    } else {
-        f[0] = get(p, at);
-    }
-}
-
-template <int V, class T>
-static __device__ __forceinline__ void store(T *p, int64_t at, const float *f)
-{
-    if (V == 4)
-        put4(p, at / 4, {{f[0], f[1], f[2], f[3]}});
-    else
-        put(p, at, f[0]);
-}
-
-/* ---- sums over rows ------------------------------------------------------------ */
-
-/* What each element adds to the two sums of its column. */
 template <class T> struct spread { /* differences from the first row */
     const T *x;
     int64_t c;
-    template <int V>
-    __device__ void operator()(int64_t row, int64_t col, float (*a)[V]) const
-    {
-        float f[V], z[V];
-
-        load<V>(x, row * c + col, f);
-        load<V>(x, col, z);
-        for (int k = 0; k < V; k++) {
-            float d = f[k] - z[k];
-
-            a[0][k] += d;
-            a[1][k] += d * d;
+    template <int V> using raw = chunk<V, T>;
+    template <int V> struct at {
+        float z[V];
+        __device__ at(const spread &f, int64_t col)
+        {
+            load<V>(f.x, col, z);
         }
-    }
+        __device__ __forceinline__ raw<V> get(const spread &f, int64_t row,
+                                              int64_t col) const
+        {
+            return fetch<V>(f.x, row * f.c + col);
+        }
+        __device__ __forceinline__ void add(const spread &, const raw<V> &x,
+                                            int64_t, int64_t,
+                                            float (*a)[V]) const
+        {
+            float v[V];
+
+            open(x, v);
+            for (int k = 0; k < V; k++) {
+                float d = v[k] - z[k];
+
+                a[0][k] += d;
+                a[1][k] += d * d;
+            }
+        }
+        __device__ void end(float (*)[V]) const
+        {
+        }
+    };
 };
 
-template <class T> struct by_channel { /* dy, dy xhat */
-    const T *dy, *x;
-    const float *stats;
-    int64_t c;
-    template <int V>
-    __device__ void operator()(int64_t row, int64_t col, float (*a)[V]) const
-    {
-        float d[V], f[V];
+/* What a batch norm's backward gets: dy, or a sum of two (MORE), past the
+ * rectifier behind the norm: by the sign of y, or of the norm's own result. */
+enum sign { ALL, BY_Y, BY_X };
 
-        load<V>(dy, row * c + col, d);
-        load<V>(x, row * c + col, f);
-        for (int k = 0; k < V; k++) {
-            a[0][k] += d[k];
-            a[1][k] += d[k] * (f[k] - stats[col + k]) * stats[c + col + k];
+template <class T, sign S, bool MORE> struct arriving {
+    const T *dy, *more, *y, *x;
+    const float *stats, *scale, *shift;
+    float most; /* of the result: from there on it does not move */
+    int64_t c;
+    template <int V> struct raw {
+        chunk<V, T> dy, more, y, x;
+    };
+    template <int V> struct at {
+        float mean[V], g[V], o[V];
+        __device__ at(const arriving &f, int64_t col)
+        {
+            for (int k = 0; k < V; k++) {
+                mean[k] = f.stats[col + k];
+                g[k] = f.stats[f.c + col + k] *
+                       (f.scale ? f.scale[col + k] : 1);
+                o[k] = f.shift ? f.shift[col + k] : 0;
+            }
         }
-    }
+        __device__ __forceinline__ raw<V> get(const arriving &f,
+                                              int64_t i) const
+        {
+            raw<V> r;
+
+            r.dy = fetch<V>(f.dy, i);
+            r.x = fetch<V>(f.x, i);
+            if (MORE)
+                r.more = fetch<V>(f.more, i);
+            if (S == BY_Y)
+                r.y = fetch<V>(f.y, i);
+            return r;
+        }
+        /* What arrives, and x without its mean. */
+        __device__ __forceinline__ void values(const arriving &f,
+                                               const raw<V> &r, float *d,
+                                               float *x) const
+        {
+            float e[V];
+
+            open(r.dy, d);
+            open(r.x, x);
+            if (MORE) {
+                open(r.more, e);
+                for (int k = 0; k < V; k++)
+                    d[k] = rounded(f.dy, d[k] + e[k]);
+            }
+            for (int k = 0; k < V; k++)
+                x[k] -= mean[k];
+            if (S == BY_Y)
+                open(r.y, e);
+            for (int k = 0; S == BY_X && k < V; k++)
+                e[k] = x[k] * g[k] + o[k];
+            for (int k = 0; S != ALL && k < V; k++)
+                d[k] = e[k] > 0 && e[k] < f.most ? d[k] : 0;
+        }
+    };
 };
 
-template <class T> struct by_feature { /* dy, dy xhat; statistics of rows */
-    const T *dy, *x;
-    const float *stats;
-    int64_t c;
-    template <int V>
-    __device__ void operator()(int64_t row, int64_t col, float (*a)[V]) const
-    {
-        float d[V], f[V], mean = stats[2 * row], rstd = stats[2 * row + 1];
-
-        load<V>(dy, row * c + col, d);
-        load<V>(x, row * c + col, f);
-        for (int k = 0; k < V; k++) {
-            a[0][k] += d[k];
-            a[1][k] += d[k] * (f[k] - mean) * rstd;
+template <class T, sign S, bool MORE> struct by_channel { /* dy, dy xhat */
+    typedef arriving<T, S, MORE> source;
+    source from;
+    T *dz; /* dy as it arrives; NULL: nobody asks */
+    template <int V> using raw = typename source::template raw<V>;
+    template <int V> struct at {
+        typename source::template at<V> here;
+        float rstd[V];
+        __device__ at(const by_channel &f, int64_t col) : here(f.from, col)
+        {
+            for (int k = 0; k < V; k++)
+                rstd[k] = f.from.stats[f.from.c + col + k];
         }
-    }
+        __device__ __forceinline__ raw<V> get(const by_channel &f, int64_t row,
+                                              int64_t col) const
+        {
+            return here.get(f.from, row * f.from.c + col);
+        }
+        __device__ __forceinline__ void add(const by_channel &f,
+                                            const raw<V> &r, int64_t row,
+                                            int64_t col, float (*a)[V]) const
+        {
+            float d[V], x[V];
+
+            here.values(f.from, r, d, x);
+            if (f.dz)
+                store<V>(f.dz, row * f.from.c + col, d);
+            for (int k = 0; k < V; k++) {
+                a[0][k] += d[k];
+                a[1][k] += d[k] * x[k];
+            }
+        }
+        __device__ void end(float (*a)[V]) const
+        {
+            for (int k = 0; k < V; k++)
+                a[1][k] *= rstd[k];
+        }
+    };
 };
 
 template <class T> struct plain {
     const T *x;
     int64_t c;
-    template <int V>
-    __device__ void operator()(int64_t row, int64_t col, float (*a)[V]) const
-    {
-        float f[V];
-
-        load<V>(x, row * c + col, f);
-        for (int k = 0; k < V; k++)
-            a[0][k] += f[k];
-    }
-};
-
-template <int V, class F>
-__global__ void __launch_bounds__(THREADS)
-    column_sums(F f, layout l, int64_t m, int64_t c, float *partial)
-{
-    __shared__ float sm[2][V][THREADS];
-    int lane = threadIdx.x % l.lanes, r = threadIdx.x / l.lanes;
-    int64_t col = ((int64_t)blockIdx.x * l.lanes + lane) * V;
-    float a[2][V] = {};
-
-    if (col < c) {
-#pragma unroll 4
-        for (int64_t row = (int64_t)blockIdx.y * l.rows + r; row < m;
-             row += (int64_t)gridDim.y * l.rows)
-            f(row, col, a);
-    }
-    for (int s = 0; s < 2; s++)
-        for (int k = 0; k < V; k++)
-            sm[s][k][threadIdx.x] = a[s][k];
-    __syncthreads();
-    if (r > 0 || col >= c)
-        return;
-    for (int s = 0; s < 2; s++)
-        for (int k = 0; k < V; k++) {
-            float sum = 0;
-
-            for (int i = 0; i < l.rows; i++)
-                sum += sm[s][k][i * l.lanes + lane];
-            partial[((int64_t)blockIdx.y * 2 + s) * c + col + k] = sum;
+    template <int V> using raw = chunk<V, T>;
+    template <int V> struct at {
+        __device__ at(const plain &, int64_t)
+        {
         }
-}
+        __device__ __forceinline__ raw<V> get(const plain &f, int64_t row,
+                                              int64_t col) const
+        {
+            return fetch<V>(f.x, row * f.c + col);
+        }
+        __device__ __forceinline__ void add(const plain &, const raw<V> &x,
+                                            int64_t, int64_t,
+                                            float (*a)[V]) const
+        {
+            float v[V];
 
-template <class F>
-static int sum_columns(cudaStream_t s, const F &f, int64_t m, int64_t c,
-                       float *partial)
-{
-    layout l = lay_out(m, c, c % 4 ? 1 : 4);
-    dim3 grid((unsigned)l.tiles, (unsigned)l.blocks);
-
-    if (c % 4)
-        column_sums<1><<<grid, THREADS, 0, s>>>(f, l, m, c, partial);
-    else
-        column_sums<4><<<grid, THREADS, 0, s>>>(f, l, m, c, partial);
-    return l.blocks;
-}
-
-/* By all lanes of a warp, for all of them. */
-static __device__ double total(const float *partial, int blocks, int which,
-                               int64_t c, int64_t col)
-{
-    double sum = 0;
-
-    for (int b = threadIdx.x & 31; b < blocks; b += 32)
-        sum += partial[((int64_t)b * 2 + which) * c + col];
-    for (int k = 16; k; k >>= 1)
-        sum += __shfl_xor_sync(~0u, sum, k);
-    return sum;
-}
-
-#define EACH_COLUMN(i, c)                                                    \
-    for (int64_t i = (blockIdx.x * (int64_t)blockDim.x + threadIdx.x) / 32; \
-         i < (c); i += (int64_t)gridDim.x * blockDim.x / 32)
-
-template <class D>
-__global__ void totals(const float *partial, int blocks, int64_t c, D *first,
-                       D *second)
-{
-    bool speaks = (threadIdx.x & 31) == 0;
-
-    EACH_COLUMN(i, c)
-    {
-        float a = first ? (float)total(partial, blocks, 0, c, i) : 0;
-        float b = second ? (float)total(partial, blocks, 1, c, i) : 0;
-
-        if (first && speaks)
-            put(first, i, a);
-        if (second && speaks)
-            put(second, i, b);
-    }
-}
+            open(x, v);
+            for (int k = 0; k < V; k++)
+                a[0][k] += v[k];
+        }
+        __device__ void end(float (*)[V]) const
+        {
+        }
+    };
+};
 
 /* ---- batch norm ------------------------------------------------------------------ */
 
@@ -249,12 +213,14 @@ __global__ void known_moments(cuda_batch_norm b)
     }
 }
 
-template <int V, class T>
+template <int V, bool MORE, class T>
 __global__ void __launch_bounds__(THREADS)
-    normalise(layout l, cuda_batch_norm b, const T *x, T *y)
+    normalise(layout l, cuda_batch_norm b, const T *x, const T *more, T *y)
 {
     int lane = threadIdx.x % l.lanes, r = threadIdx.x / l.lanes;
     int64_t col = ((int64_t)blockIdx.x * l.lanes + lane) * V;
+    int64_t row = (int64_t)blockIdx.y * l.rows + r;
+    int64_t step = (int64_t)gridDim.y * l.rows;
     float g[V], o[V], mean[V];
 
     if (col >= b.c)
@@ -264,215 +230,164 @@ __global__ void __launch_bounds__(THREADS)
         o[k] = b.shift ? b.shift[col + k] : 0;
         mean[k] = b.stats[col + k];
     }
-#pragma unroll 4
-    for (int64_t row = (int64_t)blockIdx.y * l.rows + r; row < b.m;
-         row += (int64_t)gridDim.y * l.rows) {
-        float f[V];
+    for (; row < b.m; row += ROWS * step) {
+        chunk<V, T> c[ROWS], m[ROWS];
 
-        load<V>(x, row * b.c + col, f);
-        for (int k = 0; k < V; k++)
-            f[k] = (f[k] - mean[k]) * g[k] + o[k];
-        store<V>(y, row * b.c + col, f);
+#pragma unroll
+        for (int u = 0; u < ROWS; u++)
+            if (row + u * step < b.m) {
+                c[u] = fetch<V>(x, (row + u * step) * b.c + col);
+                if (MORE)
+                    m[u] = fetch<V>(more, (row + u * step) * b.c + col);
+            }
+#pragma unroll
+        for (int u = 0; u < ROWS; u++) {
+            float f[V], e[V];
+
+            if (row + u * step >= b.m)
+                break;
+            open(c[u], f);
+            if (MORE)
+                open(m[u], e);
+            for (int k = 0; k < V; k++) {
+                f[k] = (f[k] - mean[k]) * g[k] + o[k];
+                f[k] += MORE ? e[k] : 0;
+                if (b.rectified)
+                    f[k] = f[k] != f[k] ? f[k] : fminf(fmaxf(f[k], 0), b.most);
+            }
+            store<V>(y, (row + u * step) * b.c + col, f);
+        }
     }
+}
+
+template <int V, class T>
+static void batch_norm(cudaStream_t s, const cuda_batch_norm *b, const T *x,
+                       const T *more, T *y, float *partial)
+{
+    layout l = lay_out(b->m, b->c, V);
+    dim3 grid((unsigned)l.tiles, (unsigned)l.blocks);
+
+    if (b->running) {
+        known_moments<<<blocks_for(b->c), THREADS, 0, s>>>(*b);
+    } else {
+        int n = sum_columns<V>(s, spread<T>{x, b->c}, b->m, b->c, partial);
+
+        moments<T><<<blocks_for(32 * b->c), THREADS, 0, s>>>(*b, x, partial, n);
+    }
+    if (more)
+        normalise<V, true><<<grid, THREADS, 0, s>>>(l, *b, x, more, y);
+    else
+        normalise<V, false><<<grid, THREADS, 0, s>>>(l, *b, x, more, y);
 }
 
 cudaError_t train_cuda_batch_norm(cudaStream_t s, enum cuda_type t,
                                   const struct cuda_batch_norm *b,
-                                  const void *x, void *y, float *partial)
+                                  const void *x, const void *more, void *y,
+                                  float *partial)
 {
-    int few = blocks_for(b->c);
-    layout l = lay_out(b->m, b->c, b->c % 4 ? 1 : 4);
-    dim3 grid((unsigned)l.tiles, (unsigned)l.blocks);
-
-    if (b->running)
-        known_moments<<<few, THREADS, 0, s>>>(*b);
-    else
-        BY_TYPE(t, int n = sum_columns(s, spread<T>{(const T *)x, b->c}, b->m,
-                                       b->c, partial);
-                moments<T><<<blocks_for(32 * b->c), THREADS, 0, s>>>(
-                    *b, (const T *)x, partial, n));
-    BY_TYPE(t, if (b->c % 4) normalise<1, T><<<grid, THREADS, 0, s>>>(
-                   l, *b, (const T *)x, (T *)y);
-            else normalise<4, T><<<grid, THREADS, 0, s>>>(l, *b, (const T *)x,
-                                                          (T *)y));
+    BY_TYPE(t, BY_WIDTH(T, b->c,
+                        batch_norm<V>(s, b, (const T *)x, (const T *)more,
+                                      (T *)y, partial)));
     return cudaGetLastError();
 }
+
+template <class T, sign S, bool MORE>
+static arriving<T, S, MORE> arriving_of(const cuda_batch_back *b)
+{
+    return {(const T *)b->dy, (const T *)b->more, (const T *)b->y,
+            (const T *)b->x,  b->stats,           b->scale,
+            b->shift,         b->most,            b->c};
+}
+
+/* Runs a statement with T, V, S and MORE as what arrives has them. */
+#define BY_ARRIVAL(t, b, ...)                                        \
+    BY_TYPE(t, BY_WIDTH(T, (b)->c, {                                 \
+                if (!(b)->rectified && !(b)->more) {                 \
+                    const sign S = ALL;                              \
+                    const bool MORE = false;                         \
+                    __VA_ARGS__;                                     \
+                } else if ((b)->y && (b)->more) {                    \
+                    const sign S = BY_Y;                             \
+                    const bool MORE = true;                          \
+                    __VA_ARGS__;                                     \
+                } else if ((b)->y) {                                 \
+                    const sign S = BY_Y;                             \
+                    const bool MORE = false;                         \
+                    __VA_ARGS__;                                     \
+                } else if ((b)->more) {                              \
+                    const sign S = BY_X;                             \
+                    const bool MORE = true;                          \
+                    __VA_ARGS__;                                     \
+                } else {                                             \
+                    const sign S = BY_X;                             \
+                    const bool MORE = false;                         \
+                    __VA_ARGS__;                                     \
+                }                                                    \
+            }))
 
 cudaError_t train_cuda_batch_norm_sums(cudaStream_t s, enum cuda_type t,
-                                       int64_t m, int64_t c, const void *dy,
-                                       const void *x, const float *stats,
-                                       float *sums, float *partial)
+                                       const struct cuda_batch_back *b,
+                                       float *sums, void *dz, float *partial)
 {
-    BY_TYPE(t, int n = sum_columns(
-                   s, by_channel<T>{(const T *)dy, (const T *)x, stats, c}, m,
-                   c, partial);
-            totals<float><<<blocks_for(32 * c), THREADS, 0, s>>>(partial, n, c, sums,
-                                                            sums + c));
+    int n = 0;
+
+    BY_ARRIVAL(t, b,
+               by_channel<T, S, MORE> f = {arriving_of<T, S, MORE>(b), (T *)dz};
+               n = sum_columns<V>(s, f, b->m, b->c, partial));
+    totals<float><<<blocks_for(32 * b->c), THREADS, 0, s>>>(
+        partial, n, b->c, sums, sums + b->c);
     return cudaGetLastError();
 }
 
-template <int V, class T>
+template <int V, class T, sign S, bool MORE>
 __global__ void __launch_bounds__(THREADS)
-    batch_back(layout l, int64_t m, int64_t c, const T *dy, const T *x,
-               const float *stats, const float *scale, const float *sums, T *dx)
+    batch_back(layout l, int64_t m, arriving<T, S, MORE> from,
+               const float *sums, T *dx)
 {
     int lane = threadIdx.x % l.lanes, r = threadIdx.x / l.lanes;
-    int64_t col = ((int64_t)blockIdx.x * l.lanes + lane) * V;
-    float g[V], p[V], q[V], mean[V];
+    int64_t col = ((int64_t)blockIdx.x * l.lanes + lane) * V, c = from.c;
+    int64_t row = (int64_t)blockIdx.y * l.rows + r;
+    int64_t step = (int64_t)gridDim.y * l.rows;
+    float p[V], q[V];
 
     if (col >= c)
         return;
+
+    typename arriving<T, S, MORE>::template at<V> here(from, col);
+
     for (int k = 0; k < V; k++) {
-        float rstd = stats[c + col + k];
-
-        g[k] = rstd * (scale ? scale[col + k] : 1);
         p[k] = sums[col + k] / (float)m;
-        q[k] = sums[c + col + k] / (float)m * rstd;
-        mean[k] = stats[col + k];
+        q[k] = sums[c + col + k] / (float)m * from.stats[c + col + k];
     }
-#pragma unroll 4
-    for (int64_t row = (int64_t)blockIdx.y * l.rows + r; row < m;
-         row += (int64_t)gridDim.y * l.rows) {
-        float d[V], f[V];
+    for (; row < m; row += ROWS * step) {
+        typename arriving<T, S, MORE>::template raw<V> raw[ROWS];
 
-        load<V>(dy, row * c + col, d);
-        load<V>(x, row * c + col, f);
-        for (int k = 0; k < V; k++)
-            f[k] = g[k] * (d[k] - p[k] - (f[k] - mean[k]) * q[k]);
-        store<V>(dx, row * c + col, f);
+#pragma unroll
+        for (int u = 0; u < ROWS; u++)
+            if (row + u * step < m)
+                raw[u] = here.get(from, (row + u * step) * c + col);
+#pragma unroll
+        for (int u = 0; u < ROWS; u++) {
+            float d[V], x[V];
+
+            if (row + u * step >= m)
+                break;
+            here.values(from, raw[u], d, x);
+            for (int k = 0; k < V; k++)
+                x[k] = here.g[k] * (d[k] - p[k] - x[k] * q[k]);
+            store<V>(dx, (row + u * step) * c + col, x);
+        }
     }
 }
 
 cudaError_t train_cuda_batch_norm_back(cudaStream_t s, enum cuda_type t,
-                                       int64_t m, int64_t c, const void *dy,
-                                       const void *x, const float *stats,
-                                       const float *scale, const float *sums,
-                                       void *dx)
+                                       const struct cuda_batch_back *b,
+                                       const float *sums, void *dx)
 {
-    layout l = lay_out(m, c, c % 4 ? 1 : 4);
-    dim3 grid((unsigned)l.tiles, (unsigned)l.blocks);
-
-    BY_TYPE(t, if (c % 4) batch_back<1, T><<<grid, THREADS, 0, s>>>(
-                   l, m, c, (const T *)dy, (const T *)x, stats, scale, sums,
-                   (T *)dx);
-            else batch_back<4, T><<<grid, THREADS, 0, s>>>(
-                l, m, c, (const T *)dy, (const T *)x, stats, scale, sums,
-                (T *)dx));
-    return cudaGetLastError();
-}
-
-/* ---- rows ------------------------------------------------------------------------- */
-
-static __device__ __forceinline__ float weight(const void *w, cuda_type t,
-                                               int64_t i, float none)
-{
-    return !w               ? none
-           : t == CUDA_BF16 ? get((const bf16 *)w, i)
-                            : get((const float *)w, i);
-}
-
-/* A warp a row. */
-template <class T>
-__global__ void __launch_bounds__(THREADS)
-    row_norm(cuda_row_norm r, const T *x, const void *w, const void *b, T *y,
-             float *stats)
-{
-    int lane = threadIdx.x & 31;
-
-    for (int64_t row = (blockIdx.x * (int64_t)THREADS + threadIdx.x) / 32;
-         row < r.rows; row += (int64_t)gridDim.x * THREADS / 32) {
-        const T *p = x + row * r.width;
-        float sum = 0, var = 0, mean, rstd;
-
-        for (int64_t i = lane; r.centre && i < r.width; i += 32)
-            sum += get(p, i);
-        mean = r.centre ? warp_sum(sum) / (float)r.width : 0;
-        for (int64_t i = lane; i < r.width; i += 32) {
-            float d = get(p, i) - mean;
-
-            var += d * d;
-        }
-        rstd = 1 / sqrtf(warp_sum(var) / (float)r.width + r.eps);
-        for (int64_t i = lane; i < r.width; i += 32)
-            put(y + row * r.width, i,
-                (get(p, i) - mean) * rstd * weight(w, r.wt, i, 1) +
-                    weight(b, r.wt, i, 0));
-        if (lane == 0) {
-            stats[2 * row] = mean;
-            stats[2 * row + 1] = rstd;
-        }
-    }
-}
-
-cudaError_t train_cuda_row_norm(cudaStream_t s, enum cuda_type t,
-                                const struct cuda_row_norm *r, const void *x,
-                                const void *w, const void *b, void *y,
-                                float *stats)
-{
-    BY_TYPE(t, row_norm<T><<<blocks_for(r->rows * 32), THREADS, 0, s>>>(
-                   *r, (const T *)x, w, b, (T *)y, stats));
-    return cudaGetLastError();
-}
-
-template <class T>
-__global__ void __launch_bounds__(THREADS)
-    row_back(cuda_row_norm r, const T *dy, const T *x, const void *w,
-             const float *stats, T *dx)
-{
-    int lane = threadIdx.x & 31;
-
-    for (int64_t row = (blockIdx.x * (int64_t)THREADS + threadIdx.x) / 32;
-         row < r.rows; row += (int64_t)gridDim.x * THREADS / 32) {
-        const T *px = x + row * r.width, *pd = dy + row * r.width;
-        float mean = stats[2 * row], rstd = stats[2 * row + 1];
-        float sd = 0, sdx = 0;
-
-        for (int64_t i = lane; i < r.width; i += 32) {
-            float d = get(pd, i) * weight(w, r.wt, i, 1);
-
-            sd += r.centre ? d : 0;
-            sdx += d * (get(px, i) - mean) * rstd;
-        }
-        sd = warp_sum(sd) / (float)r.width;
-        sdx = warp_sum(sdx) / (float)r.width;
-        for (int64_t i = lane; i < r.width; i += 32) {
-            float d = get(pd, i) * weight(w, r.wt, i, 1);
-
-            put(dx + row * r.width, i,
-                rstd * (d - sd - (get(px, i) - mean) * rstd * sdx));
-        }
-    }
-}
-
-cudaError_t train_cuda_row_norm_back(cudaStream_t s, enum cuda_type t,
-                                     const struct cuda_row_norm *r,
-                                     const void *dy, const void *x,
-                                     const void *w, const float *stats,
-                                     void *dx)
-{
-    BY_TYPE(t, row_back<T><<<blocks_for(r->rows * 32), THREADS, 0, s>>>(
-                   *r, (const T *)dy, (const T *)x, w, stats, (T *)dx));
-    return cudaGetLastError();
-}
-
-cudaError_t train_cuda_row_norm_weights(cudaStream_t s, enum cuda_type t,
-                                        const struct cuda_row_norm *r,
-                                        const void *x, const void *dy,
-                                        const float *stats, void *dw, void *db,
-                                        float *partial)
-{
-    int n = 0, few = blocks_for(32 * r->width);
-
-    BY_TYPE(t, n = sum_columns(s,
-                               by_feature<T>{(const T *)dy, (const T *)x, stats,
-                                             r->width},
-                               r->rows, r->width, partial));
-    if (r->wt == CUDA_BF16)
-        totals<bf16><<<few, THREADS, 0, s>>>(partial, n, r->width, (bf16 *)db,
-                                             (bf16 *)dw);
-    else
-        totals<float><<<few, THREADS, 0, s>>>(partial, n, r->width, (float *)db,
-                                              (float *)dw);
+    BY_ARRIVAL(t, b, layout l = lay_out(b->m, b->c, V);
+               dim3 grid((unsigned)l.tiles, (unsigned)l.blocks);
+               batch_back<V><<<grid, THREADS, 0, s>>>(
+                   l, b->m, arriving_of<T, S, MORE>(b), sums, (T *)dx));
     return cudaGetLastError();
 }
 
@@ -482,7 +397,9 @@ cudaError_t train_cuda_column_sums(cudaStream_t s, enum cuda_type t, int64_t m,
 {
     int n = 0, few = blocks_for(32 * c);
 
-    BY_TYPE(t, n = sum_columns(s, plain<T>{(const T *)x, c}, m, c, partial));
+    BY_TYPE(t, BY_WIDTH(T, c,
+                        n = sum_columns<V>(s, plain<T>{(const T *)x, c}, m, c,
+                                           partial)));
     if (to_t == CUDA_BF16)
         totals<bf16><<<few, THREADS, 0, s>>>(partial, n, c, (bf16 *)to,
                                              (bf16 *)NULL);

@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Element by element: functions and their slopes, sums and products of two,
- * biases, conversions, copies of boxes, dropout. Bound by memory: four elements
- * a thread and access. */
+ * biases, conversions, copies of boxes, dropout. Bound by memory: 16 bytes a
+ * thread and access. */
 #include "device.cuh"
 
 static __device__ __forceinline__ float sigmoid(float x)
 {
     return 1 / (1 + expf(-x));
+}
+
+/* Of the tanh form of GELU (Hendrycks & Gimpel, 2016). */
+static __device__ __forceinline__ float bent(float x)
+{
+    return 0.79788456080286536f * (x + 0.044715f * x * x * x);
 }
 
 static __device__ __forceinline__ float value(enum cuda_function f, float x)
@@ -19,6 +25,8 @@ static __device__ __forceinline__ float value(enum cuda_function f, float x)
         return fminf(fmaxf(x, 0), 6);
     case CUDA_GELU:
         return 0.5f * x * (1 + erff(x * 0.70710678118654752f));
+    case CUDA_GELU_TANH:
+        return 0.5f * x * (1 + tanhf(bent(x)));
     case CUDA_SILU:
         return x * sigmoid(x);
     case CUDA_SIGMOID:
@@ -47,6 +55,10 @@ static __device__ __forceinline__ float slope(enum cuda_function f, float v)
     case CUDA_GELU:
         return 0.5f * (1 + erff(v * 0.70710678118654752f)) +
                v * 0.39894228040143268f * expf(-0.5f * v * v);
+    case CUDA_GELU_TANH:
+        s = tanhf(bent(v));
+        return 0.5f * (1 + s) + 0.5f * v * (1 - s * s) * 0.79788456080286536f *
+                                    (1 + 3 * 0.044715f * v * v);
     case CUDA_SILU:
         s = sigmoid(v);
         return s * (1 + v * (1 - s));
@@ -63,84 +75,131 @@ static __device__ __forceinline__ float slope(enum cuda_function f, float v)
     }
 }
 
-template <class T>
-__global__ void unary(enum cuda_function f, int64_t n, const T *x, T *y)
+/* f is a constant of the kernel: no branch an element. What is left over of
+ * whole accesses a few threads do one by one. */
+template <cuda_function F, class T>
+__global__ void __launch_bounds__(THREADS)
+    unary(int64_t n, const T *x, T *y)
 {
-    EACH(i, n / 4)
-    {
-        four a = get4(x, i);
+    enum { V = wide<T>::V };
 
-        for (int k = 0; k < 4; k++)
-            a.v[k] = value(f, a.v[k]);
-        put4(y, i, a);
+    EACH(i, n / V)
+    {
+        float a[V];
+
+        load<V>(x, i * V, a);
+        for (int k = 0; k < V; k++)
+            a[k] = value(F, a[k]);
+        store<V>(y, i * V, a);
     }
-    EACH(i, n % 4)
-    put(y, n / 4 * 4 + i, value(f, get(x, n / 4 * 4 + i)));
+    EACH(i, n % V)
+    put(y, n / V * V + i, value(F, get(x, n / V * V + i)));
 }
+
+template <cuda_function F, class T>
+__global__ void __launch_bounds__(THREADS)
+    slopes(int64_t n, const T *dy, const T *saved, T *dx)
+{
+    enum { V = wide<T>::V };
+
+    EACH(i, n / V)
+    {
+        float d[V], a[V];
+
+        load<V>(dy, i * V, d);
+        load<V>(saved, i * V, a);
+        for (int k = 0; k < V; k++)
+            d[k] *= slope(F, a[k]);
+        store<V>(dx, i * V, d);
+    }
+    EACH(i, n % V)
+    {
+        int64_t j = n / V * V + i;
+
+        put(dx, j, get(dy, j) * slope(F, get(saved, j)));
+    }
+}
+
+/* Runs a statement with F the function that f names. */
+#define BY_FUNCTION(f, ...)               \
+    switch (f) {                          \
+        ONE_FUNCTION(RELU, __VA_ARGS__)         \
+        ONE_FUNCTION(RELU6, __VA_ARGS__)        \
+        ONE_FUNCTION(GELU, __VA_ARGS__)         \
+        ONE_FUNCTION(GELU_TANH, __VA_ARGS__)    \
+        ONE_FUNCTION(SILU, __VA_ARGS__)         \
+        ONE_FUNCTION(SIGMOID, __VA_ARGS__)      \
+        ONE_FUNCTION(TANH, __VA_ARGS__)         \
+        ONE_FUNCTION(HARD_SWISH, __VA_ARGS__)   \
+        ONE_FUNCTION(HARD_SIGMOID, __VA_ARGS__) \
+        ONE_FUNCTION(IDENTITY, __VA_ARGS__)     \
+    }
+#define ONE_FUNCTION(name, ...)              \
+    case CUDA_##name: {                      \
+        const cuda_function F = CUDA_##name; \
+        __VA_ARGS__;                         \
+        break;                               \
+    }
 
 cudaError_t train_cuda_unary(cudaStream_t s, enum cuda_type t,
                              enum cuda_function f, int64_t n, const void *x,
                              void *y)
 {
-    BY_TYPE(t, unary<T><<<blocks_for(n / 4 + 1), THREADS, 0, s>>>(
-                   f, n, (const T *)x, (T *)y));
+    int b = blocks_for(n / 4 + 1);
+
+    BY_TYPE(t, BY_FUNCTION(f, unary<F><<<b, THREADS, 0, s>>>(n, (const T *)x,
+                                                             (T *)y)));
     return cudaGetLastError();
-}
-
-template <class T>
-__global__ void slopes(enum cuda_function f, int64_t n, const T *dy,
-                       const T *saved, T *dx)
-{
-    EACH(i, n / 4)
-    {
-        four d = get4(dy, i), a = get4(saved, i);
-
-        for (int k = 0; k < 4; k++)
-            d.v[k] *= slope(f, a.v[k]);
-        put4(dx, i, d);
-    }
-    EACH(i, n % 4)
-    {
-        int64_t j = n / 4 * 4 + i;
-
-        put(dx, j, get(dy, j) * slope(f, get(saved, j)));
-    }
 }
 
 cudaError_t train_cuda_slope(cudaStream_t s, enum cuda_type t,
                              enum cuda_function f, int64_t n, const void *dy,
                              const void *saved, void *dx)
 {
-    BY_TYPE(t, slopes<T><<<blocks_for(n / 4 + 1), THREADS, 0, s>>>(
-                   f, n, (const T *)dy, (const T *)saved, (T *)dx));
+    int b = blocks_for(n / 4 + 1);
+
+    BY_TYPE(t, BY_FUNCTION(f, slopes<F><<<b, THREADS, 0, s>>>(
+                                  n, (const T *)dy, (const T *)saved,
+                                  (T *)dx)));
     return cudaGetLastError();
 }
 
-template <class T>
-__global__ void joined(int product, int64_t n, const T *a, const T *b, T *y)
+template <bool PRODUCT, class T>
+__global__ void __launch_bounds__(THREADS)
+    joined(int64_t n, const T *a, const T *b, T *y)
 {
-    EACH(i, n / 4)
-    {
-        four p = get4(a, i), q = get4(b, i);
+    enum { V = wide<T>::V };
 
-        for (int k = 0; k < 4; k++)
-            p.v[k] = product ? p.v[k] * q.v[k] : p.v[k] + q.v[k];
-        put4(y, i, p);
-    }
-    EACH(i, n % 4)
+    EACH(i, n / V)
     {
-        int64_t j = n / 4 * 4 + i;
+        float p[V], q[V];
+
+        load<V>(a, i * V, p);
+        load<V>(b, i * V, q);
+        for (int k = 0; k < V; k++)
+            p[k] = PRODUCT ? p[k] * q[k] : p[k] + q[k];
+        store<V>(y, i * V, p);
+    }
+    EACH(i, n % V)
+    {
+        int64_t j = n / V * V + i;
         float p = get(a, j), q = get(b, j);
 
-        put(y, j, product ? p * q : p + q);
+        put(y, j, PRODUCT ? p * q : p + q);
     }
 }
 
 cudaError_t train_cuda_join(cudaStream_t s, enum cuda_type t, int product,
                             int64_t n, const void *a, const void *b, void *y)
 {
-    BY_TYPE(t, joined<T><<<blocks_for(n / 4 + 1), THREADS, 0, s>>>(
-                   product, n, (const T *)a, (const T *)b, (T *)y));
+    int g = blocks_for(n / 4 + 1);
+
+    if (product)
+        BY_TYPE(t, (joined<true, T><<<g, THREADS, 0, s>>>(
+                       n, (const T *)a, (const T *)b, (T *)y)));
+    else
+        BY_TYPE(t, (joined<false, T><<<g, THREADS, 0, s>>>(
+                       n, (const T *)a, (const T *)b, (T *)y)));
     return cudaGetLastError();
 }
 

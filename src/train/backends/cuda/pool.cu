@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pooling of images [n,h,w,c]. Backward asks, for each element of dx, which
- * windows it was in: nothing is added by two threads. */
+ * Pooling of images [n,h,w,c], 16 bytes of channels a thread where they divide.
+ * Backward asks, for each element of dx, which windows it was in: nothing is
+ * added by two threads. Sizes of one image are 32 bits. */
 #include "device.cuh"
 
 static __device__ __forceinline__ void place(const cuda_pool &p,
@@ -16,38 +17,62 @@ static __device__ __forceinline__ void place(const cuda_pool &p,
     at[0] = i / size[0];
 }
 
-template <class T>
-__global__ void max_pool(cuda_pool p, const T *x, T *y, int32_t *where)
-{
-    EACH(i, p.n * p.y[0] * p.y[1] * p.c)
-    {
-        int64_t at[4];
-        float best = -INFINITY;
-        int32_t which = 0;
+/* Pixel i of images of this size, and V of its channels. */
+struct pixel {
+    int64_t n;
+    int y, x, c;
+};
 
-        place(p, p.y, i, at);
-        for (int64_t a = 0; a < p.k[0]; a++)
-            for (int64_t b = 0; b < p.k[1]; b++) {
-                int64_t h = (at[1] + p.y_lo[0]) * p.stride[0] - p.pad[0] +
-                            a * p.dilation[0];
-                int64_t w = (at[2] + p.y_lo[1]) * p.stride[1] - p.pad[1] +
-                            b * p.dilation[1];
-                float v;
+template <int V>
+static __device__ __forceinline__ pixel pixel_of(const cuda_pool &p,
+                                                 const int64_t *size, int64_t i)
+{
+    int groups = (int)(p.c / V), g = (int)(i % groups);
+    int64_t row = i / groups;
+    int x = (int)(row % size[1]);
+
+    row /= size[1];
+    return {row / size[0], (int)(row % size[0]), x, g * V};
+}
+
+template <int V, class T>
+__global__ void __launch_bounds__(THREADS)
+    max_pool(cuda_pool p, const T *x, T *y, int32_t *where)
+{
+    EACH(i, p.n * p.y[0] * p.y[1] * (p.c / V))
+    {
+        pixel at = pixel_of<V>(p, p.y, i);
+        int top = (int)((at.y + p.y_lo[0]) * p.stride[0] - p.pad[0]);
+        int left = (int)((at.x + p.y_lo[1]) * p.stride[1] - p.pad[1]);
+        float best[V];
+        __align__(16) int32_t which[V];
+
+        for (int k = 0; k < V; k++) {
+            best[k] = -INFINITY;
+            which[k] = 0;
+        }
+        for (int a = 0; a < (int)p.k[0]; a++)
+            for (int b = 0; b < (int)p.k[1]; b++) {
+                int h = top + a * (int)p.dilation[0];
+                int w = left + b * (int)p.dilation[1];
+                int64_t row = (at.n * p.x[0] + h - p.x_lo[0]) * p.x[1] + w -
+                              p.x_lo[1];
+                float v[V];
 
                 if (h < 0 || w < 0 || h >= p.whole[0] || w >= p.whole[1])
                     continue;
-                v = get(x, ((at[0] * p.x[0] + h - p.x_lo[0]) * p.x[1] + w -
-                            p.x_lo[1]) *
-                                   p.c +
-                               at[3]);
-                if (v > best || v != v) {
-                    best = v;
-                    which = (int32_t)(a * p.k[1] + b);
-                }
+                load<V>(x, row * p.c + at.c, v);
+                for (int k = 0; k < V; k++)
+                    if (v[k] > best[k] || v[k] != v[k]) {
+                        best[k] = v[k];
+                        which[k] = a * (int)p.k[1] + b;
+                    }
             }
-        put(y, i, best);
-        if (where)
-            where[i] = which;
+        store<V>(y, i * V, best);
+        if (where && V == 1)
+            where[i] = which[0];
+        for (int k = 0; where && V > 1 && k < V / 4; k++)
+            ((int4 *)(where + i * V))[k] = ((int4 *)which)[k];
     }
 }
 
@@ -55,9 +80,11 @@ cudaError_t train_cuda_max_pool(cudaStream_t s, enum cuda_type t,
                                 const struct cuda_pool *p, const void *x,
                                 void *y, int32_t *where)
 {
-    BY_TYPE(t, max_pool<T>
-            <<<blocks_for(p->n * p->y[0] * p->y[1] * p->c), THREADS, 0, s>>>(
-                *p, (const T *)x, (T *)y, where));
+    int64_t n = p->n * p->y[0] * p->y[1] * p->c;
+
+    BY_TYPE(t, BY_WIDTH(T, p->c,
+                        max_pool<V><<<blocks_for(n / V), THREADS, 0, s>>>(
+                            *p, (const T *)x, (T *)y, where)));
     return cudaGetLastError();
 }
 
@@ -84,48 +111,54 @@ static __device__ __forceinline__ int position(const cuda_pool &p, int d, int x,
     return off % (int)p.dilation[d] ? -1 : off / (int)p.dilation[d];
 }
 
-/* MAX: where it was the largest; else its share of the mean. */
-template <class T, bool MAX>
-__global__ void pool_back(cuda_pool p, const T *dy, const int32_t *where, T *dx)
+/* Elements of window y of dimension d that a mean is over. */
+static __device__ __forceinline__ float span_of(const cuda_pool &p, int d,
+                                                int y)
 {
-    EACH(i, p.n * p.x[0] * p.x[1] * p.c)
-    {
-        int c = (int)(i % p.c), lo[2], hi[2];
-        int64_t row = i / p.c; /* images of 2^31 rows of pixels: no */
-        int y = (int)(row / p.x[1] % p.x[0]), x = (int)(row % p.x[1]);
-        int64_t n = row / (p.x[0] * p.x[1]);
-        float sum = 0;
+    int from = (int)((y + p.y_lo[d]) * p.stride[d] - p.pad[d]);
+    int to = from + (int)p.k[d];
+    int end = (int)(p.whole[d] + (p.count_pad ? p.pad_end[d] : 0));
 
-        windows(p, 0, y, &lo[0], &hi[0]);
-        windows(p, 1, x, &lo[1], &hi[1]);
+    return (float)(min(to, end) - (!p.count_pad && from < 0 ? 0 : from));
+}
+
+/* MAX: where it was the largest; else its share of the mean. */
+template <bool MAX, int V, class T>
+__global__ void __launch_bounds__(THREADS)
+    pool_back(cuda_pool p, const T *dy, const int32_t *where, T *dx)
+{
+    EACH(i, p.n * p.x[0] * p.x[1] * (p.c / V))
+    {
+        pixel at = pixel_of<V>(p, p.x, i);
+        float sum[V] = {};
+        __align__(16) int32_t at_max[V];
+        int lo[2], hi[2];
+
+        windows(p, 0, at.y, &lo[0], &hi[0]);
+        windows(p, 1, at.x, &lo[1], &hi[1]);
         for (int h = lo[0]; h <= hi[0]; h++)
             for (int w = lo[1]; w <= hi[1]; w++) {
-                int64_t o = ((n * p.y[0] + h) * p.y[1] + w) * p.c + c;
-                int a = position(p, 0, y, h), b = position(p, 1, x, w);
+                int64_t o =
+                    ((at.n * p.y[0] + h) * p.y[1] + w) * p.c + at.c;
+                int a = position(p, 0, at.y, h), b = position(p, 1, at.x, w);
+                float d[V], size = MAX ? 1 : span_of(p, 0, h) * span_of(p, 1, w);
 
                 if (a < 0 || b < 0)
                     continue;
-                if (MAX) {
-                    if (where[o] == a * (int)p.k[1] + b)
-                        sum += get(dy, o);
-                } else {
-                    int64_t yi[2] = {h + p.y_lo[0], w + p.y_lo[1]};
-                    float size = 1;
-
-                    for (int d = 0; d < 2; d++) {
-                        int64_t from = yi[d] * p.stride[d] - p.pad[d];
-                        int64_t to = from + p.k[d];
-                        int64_t end =
-                            p.whole[d] + (p.count_pad ? p.pad_end[d] : 0);
-
-                        to = to < end ? to : end;
-                        from = !p.count_pad && from < 0 ? 0 : from;
-                        size *= (float)(to - from);
-                    }
-                    sum += get(dy, o) / size;
+                load<V>(dy, o, d);
+                for (int k = 0; MAX && k < (V + 3) / 4; k++)
+                    if (V == 1)
+                        at_max[0] = where[o];
+                    else
+                        ((int4 *)at_max)[k] = ((const int4 *)(where + o))[k];
+                for (int k = 0; k < V; k++) {
+                    if (!MAX)
+                        sum[k] += d[k] / size;
+                    else if (at_max[k] == a * (int)p.k[1] + b)
+                        sum[k] += d[k];
                 }
             }
-        put(dx, i, sum);
+        store<V>(dx, i * V, sum);
     }
 }
 
@@ -133,9 +166,12 @@ cudaError_t train_cuda_max_pool_back(cudaStream_t s, enum cuda_type t,
                                      const struct cuda_pool *p, const void *dy,
                                      const int32_t *where, void *dx)
 {
-    BY_TYPE(t, (pool_back<T, true>
-                <<<blocks_for(p->n * p->x[0] * p->x[1] * p->c), THREADS, 0, s>>>(
-                    *p, (const T *)dy, where, (T *)dx)));
+    int64_t n = p->n * p->x[0] * p->x[1] * p->c;
+
+    BY_TYPE(t, BY_WIDTH(T, p->c,
+                        (pool_back<true, V>
+                         <<<blocks_for(n / V), THREADS, 0, s>>>(
+                             *p, (const T *)dy, where, (T *)dx))));
     return cudaGetLastError();
 }
 
@@ -143,9 +179,12 @@ cudaError_t train_cuda_avg_pool_back(cudaStream_t s, enum cuda_type t,
                                      const struct cuda_pool *p, const void *dy,
                                      void *dx)
 {
-    BY_TYPE(t, (pool_back<T, false>
-                <<<blocks_for(p->n * p->x[0] * p->x[1] * p->c), THREADS, 0, s>>>(
-                    *p, (const T *)dy, NULL, (T *)dx)));
+    int64_t n = p->n * p->x[0] * p->x[1] * p->c;
+
+    BY_TYPE(t, BY_WIDTH(T, p->c,
+                        (pool_back<false, V>
+                         <<<blocks_for(n / V), THREADS, 0, s>>>(
+                             *p, (const T *)dy, NULL, (T *)dx))));
     return cudaGetLastError();
 }
 

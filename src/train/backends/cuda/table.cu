@@ -103,59 +103,55 @@ static __device__ best block_best(best b, best *room)
     return b;
 }
 
-/* V: classes at a time. */
-template <int V, class T>
-static __device__ __forceinline__ void load(const T *p, int64_t c, float *f)
-{
-    if (V == 4) {
-        four a = get4(p, c / 4);
+enum { ROW_THREADS = 512 };
 
-        for (int k = 0; k < 4; k++)
-            f[k] = a.v[k];
-    } else {
-        f[0] = get(p, c);
-    }
+/* e to the x: of bfloat16 as exact as they are. */
+static __device__ __forceinline__ float power(const float *, float x)
+{
+    return expf(x);
+}
+static __device__ __forceinline__ float power(const bf16 *, float x)
+{
+    return __expf(x);
 }
 
+/* A block a row, two passes over it: the largest with the sum of exponentials
+ * below it, which shrinks when a larger one comes; then the gradient. */
 template <int V, class T>
-__global__ void __launch_bounds__(THREADS)
+__global__ void __launch_bounds__(ROW_THREADS)
     cross_entropy(int64_t items, int64_t classes, float smoothing, float share,
                   const T *y, const int32_t *label, T *dy, float *loss,
                   float *right)
 {
-    __shared__ float sums[THREADS / 32];
-    __shared__ best tops[THREADS / 32];
+    __shared__ float sums[ROW_THREADS / 32];
+    __shared__ best tops[ROW_THREADS / 32];
 
     for (int64_t m = blockIdx.x; m < items; m += gridDim.x) {
         const T *p = y + m * classes;
         int32_t want = label[m];
-        best b = {-INFINITY, 0x7fffffff};
+        best own = {-INFINITY, 0x7fffffff}, b;
         float sum = 0, all = 0, uniform = smoothing / (float)classes;
         bool counts = want >= 0 && want < classes;
 
-#pragma unroll 4
+#pragma unroll 2
         for (int64_t c = threadIdx.x * V; c < classes; c += blockDim.x * V) {
-            float f[V];
+            float f[V], before = own.v;
 
             load<V>(p, c, f);
             for (int k = 0; k < V; k++)
-                b = better(b, {f[k], (int)c + k});
-        }
-        b = block_best(b, tops);
-#pragma unroll 4
-        for (int64_t c = threadIdx.x * V; c < classes; c += blockDim.x * V) {
-            float f[V];
-
-            load<V>(p, c, f);
+                own = better(own, {f[k], (int)c + k});
+            sum *= before < own.v ? power(p, before - own.v) : 1;
             for (int k = 0; k < V; k++) {
-                sum += expf(f[k] - b.v);
-                all += f[k] - b.v;
+                sum += power(p, f[k] - own.v);
+                all += smoothing > 0 ? f[k] : 0;
             }
         }
-        sum = block_sum(sum, sums);
+        b = block_best(own, tops);
+        sum = block_sum(own.v > -INFINITY ? sum * power(p, own.v - b.v) : sum,
+                        sums);
         if (smoothing > 0)
-            all = block_sum(all, sums);
-#pragma unroll 4
+            all = block_sum(all, sums) - (float)classes * b.v;
+#pragma unroll 2
         for (int64_t c = threadIdx.x * V; c < classes; c += blockDim.x * V) {
             float f[V];
 
@@ -163,12 +159,9 @@ __global__ void __launch_bounds__(THREADS)
             for (int k = 0; k < V; k++) {
                 float w = uniform + (c + k == want ? 1 - smoothing : 0);
 
-                f[k] = want < 0 ? 0 : (expf(f[k] - b.v) / sum - w) * share;
+                f[k] = want < 0 ? 0 : (power(p, f[k] - b.v) / sum - w) * share;
             }
-            if (V == 4)
-                put4(dy + m * classes, c / 4, {{f[0], f[V > 1], f[V > 1 ? 2 : 0], f[V > 1 ? 3 : 0]}});
-            else
-                put(dy + m * classes, c, f[0]);
+            store<V>(dy + m * classes, c, f);
         }
         if (threadIdx.x == 0 && loss) {
             float l = want < 0 ? 0 : NAN;
@@ -191,13 +184,12 @@ cudaError_t train_cuda_cross_entropy(cudaStream_t s, enum cuda_type t,
                                      void *dy, float *loss, float *right)
 {
     unsigned b = items < 65536 ? (unsigned)items : 65536;
+    int n = classes > 4096 ? ROW_THREADS : classes > 256 ? 128 : 32;
 
-    BY_TYPE(t, if (classes % 4) cross_entropy<1, T><<<b, THREADS, 0, s>>>(
-                   items, classes, smoothing, share, (const T *)y, label,
-                   (T *)dy, loss, right);
-            else cross_entropy<4, T><<<b, THREADS, 0, s>>>(
-                items, classes, smoothing, share, (const T *)y, label, (T *)dy,
-                loss, right));
+    BY_TYPE(t, BY_WIDTH(T, classes,
+                        cross_entropy<V, T><<<b, n, 0, s>>>(
+                            items, classes, smoothing, share, (const T *)y,
+                            label, (T *)dy, loss, right)));
     return cudaGetLastError();
 }
 

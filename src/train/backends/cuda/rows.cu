@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Norms of rows: layer norm and RMS norm, with the addition before and the sums
+ * of gradients around them. A warp a row, which it holds in registers: R times
+ * 16 bytes a lane; rows that are longer, or do not divide, are read again. */
+#include "columns.cuh"
+
+enum { MOST_R = 8 };
+
+/* dy, or the sum of two as it would be stored. */
+template <int V, class T>
+static __device__ __forceinline__ void arrive(const T *dy, const T *more,
+                                              int64_t at, float *d)
+{
+    float e[V];
+
+    load<V>(dy, at, d);
+    if (!more)
+        return;
+    load<V>(more, at, e);
+    for (int k = 0; k < V; k++)
+        d[k] = rounded(dy, d[k] + e[k]);
+}
+
+/* How often 32 lanes of V go into a row; 0: more often than registers hold. */
+static int rounds(int64_t width, int v)
+{
+    int64_t r = (width + 32 * v - 1) / (32 * v);
+
+    return width % v ? 0 : r <= 4 ? (int)r : r <= MOST_R ? MOST_R : 0;
+}
+
+/* Runs a statement with R the rounds of a row; else it is 0. */
+#define BY_ROUNDS(r, ...)                            \
+    switch (r) {                                     \
+        ONE_ROUND(1, __VA_ARGS__)                    \
+        ONE_ROUND(2, __VA_ARGS__)                    \
+        ONE_ROUND(3, __VA_ARGS__)                    \
+        ONE_ROUND(4, __VA_ARGS__)                    \
+        ONE_ROUND(MOST_R, __VA_ARGS__)               \
+    }
+#define ONE_ROUND(n, ...)  \
+    case n: {              \
+        enum { R = n };    \
+        __VA_ARGS__;       \
+        break;             \
+    }
+
+/* ---- forward ------------------------------------------------------------------- */
+
+template <int R, class T>
+__global__ void __launch_bounds__(THREADS)
+    row_norm(cuda_row_norm r, const T *x, const T *more, T *sum, const float *w,
+             const float *b, T *y, float *stats)
+{
+    enum { V = wide<T>::V };
+    int lane = threadIdx.x & 31;
+
+    for (int64_t row = (blockIdx.x * (int64_t)THREADS + threadIdx.x) / 32;
+         row < r.rows; row += (int64_t)gridDim.x * THREADS / 32) {
+        float f[R][V], all = 0, var = 0, mean, rstd;
+        int64_t at = row * r.width;
+
+        for (int j = 0; j < R; j++) {
+            int64_t c = (j * 32 + lane) * V;
+
+            for (int k = 0; k < V; k++)
+                f[j][k] = 0;
+            if (c >= r.width)
+                continue;
+            arrive<V>(x, more, at + c, f[j]);
+            if (sum)
+                store<V>(sum, at + c, f[j]);
+            for (int k = 0; k < V; k++)
+                all += f[j][k];
+        }
+        mean = r.centre ? warp_sum(all) / (float)r.width : 0;
+        for (int j = 0; j < R; j++)
+            for (int k = 0; k < V; k++) {
+                f[j][k] -= mean;
+                var += (j * 32 + lane) * V < r.width ? f[j][k] * f[j][k] : 0;
+            }
+        rstd = 1 / sqrtf(warp_sum(var) / (float)r.width + r.eps);
+        for (int j = 0; j < R; j++) {
+            int64_t c = (j * 32 + lane) * V;
+
+            if (c >= r.width)
+                continue;
+            for (int k = 0; k < V; k++)
+                f[j][k] = f[j][k] * rstd * (w ? w[c + k] : 1) +
+                          (b ? b[c + k] : 0);
+            store<V>(y, at + c, f[j]);
+        }
+        if (lane == 0) {
+            stats[2 * row] = mean;
+            stats[2 * row + 1] = rstd;
+        }
+    }
+}
+
+template <class T>
+__global__ void __launch_bounds__(THREADS)
+    any_row_norm(cuda_row_norm r, const T *x, const float *w, const float *b,
+                 T *y, float *stats)
+{
+    int lane = threadIdx.x & 31;
+
+    for (int64_t row = (blockIdx.x * (int64_t)THREADS + threadIdx.x) / 32;
+         row < r.rows; row += (int64_t)gridDim.x * THREADS / 32) {
+        const T *p = x + row * r.width;
+        float sum = 0, var = 0, mean, rstd;
+
+        for (int64_t i = lane; r.centre && i < r.width; i += 32)
+            sum += get(p, i);
+        mean = r.centre ? warp_sum(sum) / (float)r.width : 0;
+        for (int64_t i = lane; i < r.width; i += 32) {
+            float d = get(p, i) - mean;
+
+            var += d * d;
+        }
+        rstd = 1 / sqrtf(warp_sum(var) / (float)r.width + r.eps);
+        for (int64_t i = lane; i < r.width; i += 32)
+            put(y + row * r.width, i,
+                (get(p, i) - mean) * rstd * (w ? w[i] : 1) + (b ? b[i] : 0));
+        if (lane == 0) {
+            stats[2 * row] = mean;
+            stats[2 * row + 1] = rstd;
+        }
+    }
+}
+
+int train_cuda_row_fits(enum cuda_type t, int64_t width)
+{
+    return rounds(width, t == CUDA_BF16 ? 8 : 4) > 0;
+}
+
+cudaError_t train_cuda_row_norm(cudaStream_t s, enum cuda_type t,
+                                const struct cuda_row_norm *r, const void *x,
+                                const void *more, void *sum, const float *w,
+                                const float *b, void *y, float *stats)
+{
+    int g = blocks_for(r->rows * 32);
+
+    if (train_cuda_row_fits(t, r->width))
+        BY_TYPE(t, BY_ROUNDS(rounds(r->width, wide<T>::V),
+                             row_norm<R><<<g, THREADS, 0, s>>>(
+                                 *r, (const T *)x, (const T *)more, (T *)sum, w,
+                                 b, (T *)y, stats)));
+    else
+        BY_TYPE(t, any_row_norm<<<g, THREADS, 0, s>>>(*r, (const T *)x, w, b,
+                                                      (T *)y, stats));
+    return cudaGetLastError();
+}
+
+/* ---- backward ------------------------------------------------------------------ */
+
+/* after: added to the result; NULL: nothing */
+template <int R, class T>
+__global__ void __launch_bounds__(THREADS)
+    row_back(cuda_row_norm r, cuda_row_back b, const float *w, T *dx)
+{
+    enum { V = wide<T>::V };
+    const T *after = (const T *)b.after;
+    int lane = threadIdx.x & 31;
+
+    for (int64_t row = (blockIdx.x * (int64_t)THREADS + threadIdx.x) / 32;
+         row < r.rows; row += (int64_t)gridDim.x * THREADS / 32) {
+        float d[R][V], x[R][V], sd = 0, sdx = 0;
+        float mean = b.stats[2 * row], rstd = b.stats[2 * row + 1];
+        int64_t at = row * r.width;
+
+        for (int j = 0; j < R; j++) {
+            int64_t c = (j * 32 + lane) * V;
+
+            if (c >= r.width)
+                continue;
+            arrive<V>((const T *)b.dy, (const T *)b.more, at + c, d[j]);
+            load<V>((const T *)b.x, at + c, x[j]);
+            for (int k = 0; k < V; k++) {
+                d[j][k] *= w ? w[c + k] : 1;
+                x[j][k] = (x[j][k] - mean) * rstd;
+                sd += d[j][k];
+                sdx += d[j][k] * x[j][k];
+            }
+        }
+        sd = r.centre ? warp_sum(sd) / (float)r.width : 0;
+        sdx = warp_sum(sdx) / (float)r.width;
+        for (int j = 0; j < R; j++) {
+            int64_t c = (j * 32 + lane) * V;
+            float e[V];
+
+            if (c >= r.width)
+                continue;
+            for (int k = 0; k < V; k++)
+                d[j][k] = rstd * (d[j][k] - sd - x[j][k] * sdx);
+            if (after) {
+                load<V>(after, at + c, e);
+                for (int k = 0; k < V; k++)
+                    d[j][k] = rounded(dx, d[j][k]) + e[k];
+            }
+            store<V>(dx, at + c, d[j]);
+        }
+    }
+}
+
+template <class T>
+__global__ void __launch_bounds__(THREADS)
+    any_row_back(cuda_row_norm r, cuda_row_back b, const float *w, T *dx)
+{
+    int lane = threadIdx.x & 31;
+
+    for (int64_t row = (blockIdx.x * (int64_t)THREADS + threadIdx.x) / 32;
+         row < r.rows; row += (int64_t)gridDim.x * THREADS / 32) {
+        const T *px = (const T *)b.x + row * r.width;
+        const T *pd = (const T *)b.dy + row * r.width;
+        float mean = b.stats[2 * row], rstd = b.stats[2 * row + 1];
+        float sd = 0, sdx = 0;
+
+        for (int64_t i = lane; i < r.width; i += 32) {
+            float d = get(pd, i) * (w ? w[i] : 1);
+
+            sd += r.centre ? d : 0;
+            sdx += d * (get(px, i) - mean) * rstd;
+        }
+        sd = warp_sum(sd) / (float)r.width;
+        sdx = warp_sum(sdx) / (float)r.width;
+        for (int64_t i = lane; i < r.width; i += 32) {
+            float d = get(pd, i) * (w ? w[i] : 1);
+
+            put(dx + row * r.width, i,
+                rstd * (d - sd - (get(px, i) - mean) * rstd * sdx));
+        }
+    }
+}
+
+cudaError_t train_cuda_row_norm_back(cudaStream_t s, enum cuda_type t,
+                                     const struct cuda_row_norm *r,
+                                     const struct cuda_row_back *b,
+                                     const float *w, void *dx)
+{
+    int g = blocks_for(r->rows * 32);
+
+    if (train_cuda_row_fits(t, r->width))
+        BY_TYPE(t, BY_ROUNDS(rounds(r->width, wide<T>::V),
+                             row_back<R>
+                             <<<g, THREADS, 0, s>>>(*r, *b, w, (T *)dx)));
+    else
+        BY_TYPE(t, any_row_back<<<g, THREADS, 0, s>>>(*r, *b, w, (T *)dx));
+    return cudaGetLastError();
+}
+
+/* dy, or a sum of two, and that times xhat; statistics of rows */
+template <class T, bool MORE> struct by_feature {
+    const T *dy, *more, *x;
+    const float *stats;
+    int64_t c;
+    template <int V> struct raw {
+        chunk<V, T> dy, more, x;
+        float2 stats;
+    };
+    template <int V> struct at {
+        __device__ at(const by_feature &, int64_t)
+        {
+        }
+        __device__ __forceinline__ raw<V> get(const by_feature &f, int64_t row,
+                                              int64_t col) const
+        {
+            raw<V> r;
+
+            r.dy = fetch<V>(f.dy, row * f.c + col);
+            r.x = fetch<V>(f.x, row * f.c + col);
+            if (MORE)
+                r.more = fetch<V>(f.more, row * f.c + col);
+            r.stats = ((const float2 *)f.stats)[row];
+            return r;
+        }
+        __device__ __forceinline__ void add(const by_feature &f,
+                                            const raw<V> &r, int64_t, int64_t,
+                                            float (*a)[V]) const
+        {
+            float d[V], e[V], x[V];
+
+            open(r.dy, d);
+            open(r.x, x);
+            if (MORE)
+                open(r.more, e);
+            for (int k = 0; k < V; k++) {
+                d[k] = MORE ? rounded(f.dy, d[k] + e[k]) : d[k];
+                a[0][k] += d[k];
+                a[1][k] += d[k] * (x[k] - r.stats.x) * r.stats.y;
+            }
+        }
+        __device__ void end(float (*)[V]) const
+        {
+        }
+    };
+};
+
+template <int V, class T, bool MORE>
+static int by_features(cudaStream_t s, const cuda_row_norm *r,
+                       const cuda_row_back *b, float *partial)
+{
+    by_feature<T, MORE> f = {(const T *)b->dy, (const T *)b->more,
+                             (const T *)b->x, b->stats, r->width};
+
+    return sum_columns<V>(s, f, r->rows, r->width, partial);
+}
+
+cudaError_t train_cuda_row_norm_weights(cudaStream_t s, enum cuda_type t,
+                                        const struct cuda_row_norm *r,
+                                        const struct cuda_row_back *b, float *dw,
+                                        float *db, float *partial)
+{
+    int n = 0;
+
+    if (b->more)
+        BY_TYPE(t, BY_WIDTH(T, r->width,
+                            n = by_features<V, T, true>(s, r, b, partial)));
+    else
+        BY_TYPE(t, BY_WIDTH(T, r->width,
+                            n = by_features<V, T, false>(s, r, b, partial)));
+    totals<float><<<blocks_for(32 * r->width), THREADS, 0, s>>>(
+        partial, n, r->width, db, dw);
+    return cudaGetLastError();
+}
