@@ -103,3 +103,11 @@ void oracle_point_strategy(const struct oracle_family *f,
     out->offload_activations = x->activations;
     out->offload_optimizer = x->optimizer;
 }
+
+bool oracle_point_alike(const struct oracle_point *a,
+                        const struct oracle_point *b)
+{
+    return a->tensor == b->tensor && a->seq == b->seq &&
+           a->expert == b->expert && a->context == b->context &&
+           a->a2a == b->a2a && a->group == b->group && a->order == b->order;
+}

@@ -66,6 +66,9 @@ bool oracle_family_make(const struct pdl_model *model,
                         const struct pdl_oracle_options *opt,
                         const struct pdl_plan_options *plan,
                         struct oracle_family *out);
+/* Do two meshes differ in pipe and data alone? They share their small plans. */
+bool oracle_point_alike(const struct oracle_point *a,
+                        const struct oracle_point *b);
 void oracle_point_strategy(const struct oracle_family *f,
                            const struct oracle_point *x,
                            struct pdl_strategy *out);

@@ -125,20 +125,13 @@ static struct place *find_place(pdl_pricer *p, const struct pdl_system *sys,
     return x;
 }
 
-static bool is_group(const struct oracle_point *a, const struct oracle_point *b)
-{
-    return a->tensor == b->tensor && a->expert == b->expert &&
-           a->context == b->context && a->group == b->group &&
-           a->order == b->order && a->seq == b->seq && a->a2a == b->a2a;
-}
-
 static struct group *find_group(pdl_pricer *p, struct place *in,
                                 const struct oracle_point *x)
 {
     struct group *g;
 
     for (g = in->groups; g; g = g->next)
-        if (is_group(&g->at, x))
+        if (oracle_point_alike(&g->at, x))
             return g;
     g = PDL_NEW(p->arena, struct group, 1);
     if (!g)

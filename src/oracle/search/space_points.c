@@ -378,15 +378,6 @@ static bool price_mesh(struct points *s, struct mesh *m,
     return go_on;
 }
 
-static bool in_group(const struct mesh *m, const struct mesh *first)
-{
-    const struct oracle_point *a = &m->point, *b = &first->point;
-
-    return a->tensor == b->tensor && a->seq == b->seq &&
-           a->expert == b->expert && a->context == b->context &&
-           a->a2a == b->a2a && a->group == b->group;
-}
-
 /* Meshes that differ in pipe and data alone share their small plans. */
 static bool price_meshes(struct points *s, int64_t at)
 {
@@ -403,7 +394,7 @@ static bool price_meshes(struct points *s, int64_t at)
     if (g)
         oracle_block_plans_lend(g, kept, large);
     for (int64_t k = s->group[at]; go_on && k < s->n; k++)
-        if (in_group(&s->mesh[k], first))
+        if (oracle_point_alike(&s->mesh[k].point, &first->point))
             go_on = price_mesh(s, &s->mesh[k], g);
     if (g) {
         scratch = g->scratch; /* it may be another now */
@@ -452,7 +443,9 @@ static void find_groups(struct points *s)
     for (int64_t i = 0; i < s->n; i++) {
         int64_t k = 0;
 
-        while (k < s->ngroups && !in_group(&s->mesh[i], &s->mesh[s->group[k]]))
+        while (
+            k < s->ngroups &&
+            !oracle_point_alike(&s->mesh[i].point, &s->mesh[s->group[k]].point))
             k++;
         if (k == s->ngroups)
             s->group[s->ngroups++] = i;
