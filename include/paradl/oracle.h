@@ -408,8 +408,14 @@ enum pdl_goal {
     PDL_GOAL_PARETO /* all that nothing beats in both time and memory */
 };
 
+/* May plans use the host's memory? ASKED: as the space has it, for all layers
+ * alike; AUTO: also block by block, recomputation among it (swap=karma), of
+ * every strategy of one stage. */
+enum pdl_offload { PDL_OFFLOAD_ASKED, PDL_OFFLOAD_AUTO, PDL_OFFLOAD_NONE };
+
 struct pdl_search_options {
     int64_t pes, batch;
+    enum pdl_offload offload;
     bool allow_empty;
     const char *axes; /* only these: "data,pipe"; NULL: all */
     int most_zero;    /* stages of ZeRO at most; 0: all */
@@ -470,6 +476,7 @@ struct pdl_search_result {
                         known; `feasible` is of the others */
     int64_t pieces;  /* small plans that points were composed of */
     double pieces_s; /* seconds it took to price them, over all threads */
+    int64_t decided; /* strategies whose blocks were decided on (AUTO) */
     int64_t orders, reordered; /* other orders of the axes of the best that were
                                   priced; plans that are better in one */
     int naxes;                 /* 0: a small space */

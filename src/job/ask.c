@@ -68,6 +68,15 @@ static enum pdl_status can_count(const pdl_job *j, enum pdl_goal goal,
     return PDL_EINVAL;
 }
 
+static enum pdl_offload offload_of(const pdl_job *j)
+{
+    const char *name = j->text[JOB_OFFLOAD];
+
+    return !name                       ? PDL_OFFLOAD_ASKED
+           : strcmp(name, "auto") == 0 ? PDL_OFFLOAD_AUTO
+                                       : PDL_OFFLOAD_NONE;
+}
+
 static enum pdl_status ready(pdl_job *j, struct pdl_search_options *out,
                              struct pdl_err *err)
 {
@@ -83,6 +92,7 @@ static enum pdl_status ready(pdl_job *j, struct pdl_search_options *out,
         .pes = j->count[JOB_PES],
         .batch = j->count[JOB_BATCH],
         .allow_empty = j->count[JOB_ALLOW_EMPTY] != 0,
+        .offload = offload_of(j),
         .axes = j->text[JOB_AXES],
         .basic = j->count[JOB_BASIC] != 0,
         .goal = pdl_job_goal(j),

@@ -41,6 +41,7 @@
     X(THREADS, "threads", COUNT, SEARCH, NULL, "of a search; not set: all cores") \
     X(BASIC, "basic", FLAG, SEARCH, "yes|no", "what most planners have") \
     X(EXHAUSTIVE, "exhaustive", FLAG, SEARCH, "yes|no", "price what a bound excludes") \
+    X(OFFLOAD, "offload", TEXT, SEARCH, "auto|none", "decide by block what is kept, made again, or waits on the host; or use no host") \
     X(ONE_ORDER, "one-order", FLAG, SEARCH, "yes|no", "keep the order of axes") \
     X(UNCOUNTED, "uncounted", FLAG, SEARCH, "yes|no", "do not count what fits") \
     X(ONLY_FITS, "only-fits", FLAG, SEARCH, "yes|no", "ask only whether anything fits")

@@ -16,3 +16,7 @@ cat >config.json <<J
  "intermediate_size": 4096, "vocab_size": 32000, "max_position_embeddings": 65536}
 J
 $paradl fit-in config.json --system dgx-a100 --pes 1 --batch 1 | grep longest
+# with blocks that are made again or wait on the host
+g="$paradl fit-in resnet50 --system abci-v100 --pes 1 --batch 64 --offload"
+$g none | grep -A1 'largest batch' | sed 's/:.*a step.*/: .../'
+$g auto | grep -A1 'largest batch' | sed 's/:.*a step.*/: .../'

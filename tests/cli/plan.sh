@@ -18,3 +18,6 @@ $paradl plan lenet5 --system abci-v100 --pes 4 --max-pes 8 --batch 8; echo "rc $
 $paradl plan gpt2 --system dgx-h100 --pes 8 --batch 64 --top 1 --strategies data -q --framework none | head -1
 $paradl plan gpt2 --system dgx-h100 --pes 8 --batch 64 --framework xyz; echo "rc $?"
 $paradl plan gpt2 --system dgx-h100 --pes 8 --batch 64 --top 1 --strategies data -q --framework in-house | head -2
+# larger than memory: decided block by block, with the reasons
+$paradl plan resnet50 --system abci-v100 --pes 1 --batch 384 --offload auto | sed -n '/^   STRAT/,/^x/p;/decided/,/^best/p;/^Out of core/,/proved/p'
+$paradl plan gpt2 --system abci-v100 --pes 1 --batch 32 --precision fp16 --offload none --framework own --top 60 | grep -c 'offload=\|swap=' || :

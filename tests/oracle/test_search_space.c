@@ -101,7 +101,7 @@ static void every_kind_of_plan_is_found_where_it_runs(void **st)
         {"megatron-deepspeed", "zero=3", true},
         {"composer", "tensor", false},
         {"own", "zb-h2", true},
-        {"own", "offload", false},
+        {"own", "offload", true},
         {NULL, "offload=activations", true},
     };
     const struct pdl_search_options all = {

@@ -28,6 +28,9 @@ static const struct pdl_opt opts[] = {
     {"budget", 0, PDL_OPT_NUM, AT(budget), "COST", NULL,
      "fastest within this cost (SYSTEM:pe.price_per_hour=X says the price)"},
     CLI_QUESTION_OPTS,
+    {"offload", 0, PDL_OPT_TEXT, AT(offload), "WHETHER", "auto|none",
+     "auto: also with what is decided by block: kept, made again, or on the "
+     "host; none: without the host's memory"},
 };
 // clang-format on
 #undef AT
@@ -52,6 +55,8 @@ static enum pdl_status set_search(pdl_job *j, struct cli_fit *k, bool only_fits,
         st = pdl_job_set(j, "uncounted", "yes", err);
     if (st == PDL_OK)
         st = cli_set_flag(j, "only-fits", only_fits, err);
+    if (st == PDL_OK)
+        st = pdl_job_set(j, "offload", k->o->offload, err);
     pdl_job_on_progress(j, on_points, k);
     return st;
 }
@@ -384,7 +389,9 @@ static int fit_in(const struct pdl_args *args)
     o.q.batch = o.q.batch > 0 ? o.q.batch : o.q.pes;
     k.arena = pdl_arena_create(PDL_ARENA_DEFAULT);
     k.j = k.arena ? PDL_NEW(k.arena, struct cli_job, 1) : NULL;
-    st = k.j ? cli_open_for(&o.q, NULL, false, k.j, &k.whose, &err)
+    st = k.j ? cli_open_for(&o.q, NULL,
+                            o.offload && strcmp(o.offload, "auto") == 0, k.j,
+                            &k.whose, &err)
              : pdl_fail(&err, PDL_ENOMEM, "out of memory");
     if (st == PDL_OK)
         st = settle_train(&o, k.j->model, &err);

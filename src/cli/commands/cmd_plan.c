@@ -17,7 +17,8 @@
 struct options {
     struct cli_question q;
     int64_t top, max_pes;
-    const char *strategies, *goal, *emit, *report, *export, *output, *against;
+    const char *strategies, *goal, *emit, *report, *export, *output, *against,
+        *offload;
     bool space, per_layer, details;
     double seconds, tokens;
     struct cli_epoch_options epoch;
@@ -41,6 +42,9 @@ static const struct pdl_opt opts[] = {
      "rank by step time (default), memory, energy or cost of a step; pareto: "
      "all that nothing beats in both time and memory"},
     CLI_QUESTION_OPTS,
+    {"offload", 0, PDL_OPT_TEXT, AT(offload), "WHETHER", "auto|none",
+     "auto: also decide by block what is kept, made again, or waits on the host "
+     "(swap=karma); none: do not use the host's memory"},
     {"emit", 0, PDL_OPT_TEXT, AT(emit), "FILE.plan", NULL,
      "also write the best plan to a file ('paradl plan show' reads it)"},
     CLI_EXPORT_OPTS("also write the best plan for another program, to -o"),
@@ -143,6 +147,8 @@ static enum pdl_status run(struct search *s, bool progress, struct pdl_err *err)
     if (st == PDL_OK)
         st = pdl_job_set(j, "goal", s->o->goal, err);
     if (st == PDL_OK)
+        st = pdl_job_set(j, "offload", s->o->offload, err);
+    if (st == PDL_OK)
         st = cli_set_count(j, "top", most_kept(s->o), err);
     if (st != PDL_OK)
         return st;
@@ -229,6 +235,8 @@ static void print_json(struct search *s, const struct extent *e,
     pdl_json_kint(&w, "evaluated", s->r.evaluated);
     pdl_json_kint(&w, "pruned", s->r.pruned);
     pdl_json_kint(&w, "feasible_count", s->r.feasible);
+    if (s->r.decided > 0)
+        pdl_json_kint(&w, "decided", s->r.decided);
     pdl_json_knum(&w, "search_s", e->seconds);
     if (s->least_s > 0)
         pdl_json_knum(&w, "smallest_step_s", s->least_s);
@@ -283,6 +291,16 @@ static void print_counts(const struct pdl_search_result *r, bool hint)
                 (long long)r->pruned, hint ? " (--space says which)" : "");
 }
 
+/* --offload auto */
+static void print_decided(const struct pdl_search_result *r)
+{
+    if (r->decided > 0)
+        cli_say(2,
+                "%lld decided block by block (swap=karma), in the order of "
+                "their steps in core",
+                (long long)r->decided);
+}
+
 /* The first line: what is planned, for whom. */
 static void print_whose(const struct search *s)
 {
@@ -333,6 +351,7 @@ static void print_text(struct search *s, int show)
                    pdl_job_goal(s->j->job));
     print_ties(s, show);
     print_counts(&s->r, !s->o->space);
+    print_decided(&s->r);
     for (int i = 0; s->o->space && i < s->r.naxes; i++)
         cli_say(15, "  %-12s %s", s->r.axes[i].name, s->r.axes[i].values);
     if (s->r.stopped)
@@ -389,6 +408,7 @@ static void print_first(struct search *s)
         cli_evidence(s->j, &evidence, note, sizeof note);
         if (note[0])
             cli_say(2, "%s", note);
+        cli_outofcore_text(s->j);
         cli_job_notes(s->j, &notes);
         cli_notes_text(&notes);
         if (!s->o->per_layer)
@@ -592,11 +612,17 @@ static bool known_axes(const char *list, struct pdl_err *err)
     return true;
 }
 
+static bool decides(const struct options *o)
+{
+    return o->offload && strcmp(o->offload, "auto") == 0;
+}
+
 /* The model says for which framework to plan, unless the user did. */
 static enum pdl_status open_for(struct search *s, struct options *o,
                                 struct pdl_err *err)
 {
-    return cli_open_for(&o->q, o->export, o->per_layer, s->j, &s->whose, err);
+    return cli_open_for(&o->q, o->export, o->per_layer || decides(o), s->j,
+                        &s->whose, err);
 }
 
 /* 1, 2, 3, 4, 6, 8, 12, ...: those up to N are among those up to more. */

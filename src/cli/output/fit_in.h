@@ -10,6 +10,7 @@ struct options {
     int64_t train;
     double tokens;
     double deadline_s, budget;
+    const char *offload;
 };
 
 /* One search: model, PEs and batch, and its best plan. */

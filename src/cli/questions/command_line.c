@@ -61,8 +61,9 @@ const char *cli_option_value(const struct pdl_opt *o, const void *opts,
 /* Options that say what is asked, not what to search or where text goes. */
 static bool asks_the_same(const struct pdl_opt *o, const struct pdl_cmd *other)
 {
-    static const char *const own[] = {"system", "batch",  "pes",     "emit",
-                                      "export", "output", "details", "report"};
+    static const char *const own[] = {"system",  "batch",  "pes",
+                                      "emit",    "export", "output",
+                                      "details", "report", "offload"};
 
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
         if (strcmp(o->name, own[i]) == 0)

@@ -38,8 +38,8 @@ struct cli_for cli_framework_for(const struct pdl_model *m, const char *asked,
     if (of_export(export))
         return (struct cli_for){of_export(export), "as it is exported"};
     if (per_layer)
-        return (struct cli_for){"own", "which alone runs axes of single "
-                                       "layers; --framework chooses"};
+        return (struct cli_for){"own", "which alone runs axes and copies of "
+                                       "single layers; --framework chooses"};
     if (transformer)
         return (struct cli_for){
             "megatron", "the default for transformers; --framework chooses"};

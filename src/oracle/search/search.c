@@ -444,6 +444,22 @@ static enum pdl_status large_space(struct search *s,
     return st;
 }
 
+/* Block by block, too. */
+static enum pdl_status with_offload(struct search *s, bool large,
+                                    struct pdl_search_result *out,
+                                    struct pdl_err *err)
+{
+    enum pdl_status st = oracle_offload(s->arena, s->model, s->sys, s->oracle,
+                                        s->opt, large, out, err);
+
+    if (st != PDL_OK || out->n == 0)
+        return st;
+    qsort(out->list, (size_t)out->n, sizeof out->list[0], by_goal);
+    if (s->opt->goal == PDL_GOAL_PARETO)
+        out->n = front_of(out->list, out->n);
+    return PDL_OK;
+}
+
 enum pdl_status pdl_search(pdl_arena *a, const struct pdl_model *model,
                            const struct pdl_system *sys,
                            const struct pdl_oracle_options *oracle,
@@ -463,9 +479,13 @@ enum pdl_status pdl_search(pdl_arena *a, const struct pdl_model *model,
         .split = pdl_framework_split(oracle->framework),
         .allow_empty = opt->allow_empty};
     struct oracle_family f;
+    enum pdl_status st;
+    bool large;
 
     *out = (struct pdl_search_result){.list = NULL};
-    return oracle_family_make(model, sys, oracle, &po, &f)
-               ? large_space(&s, &f, out, err)
-               : small_space(&s, out, err);
+    large = oracle_family_make(model, sys, oracle, &po, &f);
+    st = large ? large_space(&s, &f, out, err) : small_space(&s, out, err);
+    if (st == PDL_OK && opt->offload == PDL_OFFLOAD_AUTO && !out->stopped)
+        st = with_offload(&s, large, out, err);
+    return st;
 }

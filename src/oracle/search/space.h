@@ -63,4 +63,13 @@ enum pdl_status oracle_search_points(pdl_arena *a,
                                      struct pdl_search_result *out,
                                      struct pdl_err *err);
 
+/* offload.c: adds what is decided block by block to what was found. `large`:
+ * the space is of points. */
+enum pdl_status oracle_offload(pdl_arena *a, const struct pdl_model *model,
+                               const struct pdl_system *sys,
+                               const struct pdl_oracle_options *oracle,
+                               const struct pdl_search_options *opt, bool large,
+                               struct pdl_search_result *out,
+                               struct pdl_err *err);
+
 #endif

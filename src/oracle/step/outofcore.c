@@ -347,6 +347,17 @@ static double sum(const double *x, int n)
     return s;
 }
 
+/* The host's memory for one PE, less what is there already; 0: not known. */
+static int64_t host_room(const struct chain *c, const struct pdl_projection *x)
+{
+    int64_t node = c->sys->node.pes, pes = x->pes < node ? x->pes : node;
+    int64_t all = c->sys->node.host.memory_bytes / (pes > 0 ? pes : 1);
+
+    if (all <= 0)
+        return 0;
+    return all > x->host_bytes ? all - x->host_bytes : 1;
+}
+
 static enum pdl_status fill(struct chain *c, struct pdl_err *err)
 {
     struct pdl_outofcore *out = c->out;
@@ -377,6 +388,7 @@ static enum pdl_status fill(struct chain *c, struct pdl_err *err)
         .in_bytes_per_s =
             far.copy_s[1] > 0 ? (double)far.copy_bytes[1] / far.copy_s[1] : 1,
         .capacity = keep.x.capacity_bytes};
+    out->karma.host_bytes = host_room(c, &keep.x);
     out->karma.fixed_bytes = keep.x.peak_bytes - most(&keep, c->n);
     if (out->karma.fixed_bytes < 0)
         out->karma.fixed_bytes = 0;
