@@ -320,7 +320,8 @@ struct pdl_system {
 };
 
 /* A SYSTEM as people name it: a built-in ("abci-v100"), a built-in with
- * parameters ("dgx-a100:nodes=48,nic=4x12.5GB/s"), or a file "*.yaml". */
+ * parameters ("dgx-a100:nodes=48,nic=4x12.5GB/s"), or a file "*.yaml", which
+ * takes them as well ("here.yaml:pe.memory=8GiB"). */
 enum pdl_status pdl_system_open(pdl_arena *a, const char *name,
                                 struct pdl_system *out, struct pdl_err *err);
 /* From text in memory; name is for messages. */

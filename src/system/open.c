@@ -124,6 +124,20 @@ static const char *full_name(const char *name)
     return name;
 }
 
+/* What stands behind the colon of a name, "nodes=48,..."; nothing: as it is. */
+static enum pdl_status change(pdl_arena *a, const char *name, size_t len,
+                              struct pdl_system *sys, struct pdl_err *err)
+{
+    enum pdl_status st;
+
+    if (name[len] != ':')
+        return PDL_OK;
+    st = set_all(a, name + len + 1, sys, err);
+    if (st == PDL_OK)
+        st = pdl_system_update(a, sys, err);
+    return st == PDL_ENOMEM ? st : place(name, st, err);
+}
+
 static enum pdl_status open_builtin(pdl_arena *a, const char *name,
                                     struct pdl_system *out, struct pdl_err *err)
 {
@@ -140,24 +154,29 @@ static enum pdl_status open_builtin(pdl_arena *a, const char *name,
         return unknown(system_builtins, "system", plain, err);
     st = pdl_system_read(a, (struct pdl_bytes){b->text, b->len}, b->name, &sys,
                          err);
-    if (st != PDL_OK)
-        return st;
-    if (name[len] == ':') {
-        st = set_all(a, name + len + 1, &sys, err);
-        if (st == PDL_OK)
-            st = pdl_system_update(a, &sys, err);
-        if (st != PDL_OK)
-            return st == PDL_ENOMEM ? st : place(name, st, err);
-    }
-    *out = sys;
-    return PDL_OK;
+    if (st == PDL_OK)
+        st = change(a, name, len, &sys, err);
+    if (st == PDL_OK)
+        *out = sys;
+    return st;
 }
 
-static bool ends_with(const char *s, const char *end)
+/* How much of "here.yaml:nodes=2" names the file; 0: it names none. */
+static size_t file_part(const char *name)
 {
-    size_t n = strlen(s), m = strlen(end);
+    static const char *const ends[] = {".yaml", ".yml", ".json"};
+    size_t n = strlen(name);
 
-    return n >= m && strcmp(s + n - m, end) == 0;
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+        size_t m = strlen(ends[i]);
+
+        if (n >= m && strcmp(name + n - m, ends[i]) == 0)
+            return n;
+        for (const char *at = name; (at = strstr(at, ends[i])); at += m)
+            if (at[m] == ':')
+                return (size_t)(at - name) + m;
+    }
+    return strcmp(name, "-") == 0 ? n : 0;
 }
 
 enum pdl_status pdl_system_open(pdl_arena *a, const char *name,
@@ -170,13 +189,19 @@ enum pdl_status system_open(pdl_arena *a, const char *name, bool inside,
                             struct pdl_system *out, struct pdl_err *err)
 {
     struct pdl_bytes file = {NULL, 0};
+    size_t len = file_part(name);
+    const char *path;
     enum pdl_status st;
 
-    if (!ends_with(name, ".yaml") && !ends_with(name, ".yml") &&
-        !ends_with(name, ".json") && strcmp(name, "-") != 0)
+    if (len == 0)
         return open_builtin(a, name, out, err);
-    st = pdl_file_read(a, name, MAX_FILE, &file, err);
-    return st == PDL_OK ? system_read(a, file, name, inside, out, err) : st;
+    path = pdl_arena_strndup(a, name, len);
+    if (!path)
+        return system_no_memory(err, "the name");
+    st = pdl_file_read(a, path, MAX_FILE, &file, err);
+    if (st == PDL_OK)
+        st = system_read(a, file, path, inside, out, err);
+    return st == PDL_OK ? change(a, name, len, out, err) : st;
 }
 
 void pdl_system_blank(struct pdl_system *out)

@@ -18,6 +18,16 @@ $paradl plan lenet5 --system abci-v100 --pes 4 --max-pes 8 --batch 8; echo "rc $
 $paradl plan gpt2 --system dgx-h100 --pes 8 --batch 64 --top 1 --strategies data -q --framework none | head -1
 $paradl plan gpt2 --system dgx-h100 --pes 8 --batch 64 --framework xyz; echo "rc $?"
 $paradl plan gpt2 --system dgx-h100 --pes 8 --batch 64 --top 1 --strategies data -q --framework in-house | head -2
+# a file takes parameters, too
+cat >my.yaml <<Y
+name: mine
+nodes: 1
+pe: {name: core, peak: {fp32: 30GFLOP/s}, memory: 1GiB, memory_bandwidth: 10GB/s}
+node: {pes: 2, links: {type: memory, shape: switch, bandwidth: 2GB/s, latency: 1us}}
+network: {levels: []}
+Y
+$paradl project lenet5 --system my.yaml:pe.memory=1MiB --batch 512 --strategy data=2 | grep -i 'fit'
+$paradl project lenet5 --system my.yaml:pe.memroy=1MiB --batch 64 --strategy data=2; echo "rc $?"
 # larger than memory: decided block by block, with the reasons
 $paradl plan resnet50 --system abci-v100 --pes 1 --batch 384 --offload auto | sed -n '/^   STRAT/,/^x/p;/decided/,/^best/p;/^Out of core/,/proved/p'
 $paradl plan gpt2 --system abci-v100 --pes 1 --batch 32 --precision fp16 --offload none --framework own --top 60 | grep -c 'offload=\|swap=' || :
