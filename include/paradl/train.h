@@ -96,6 +96,9 @@ struct pdl_train_options {
     void *timed_ctx;
     bool cpu_times; /* timed: local operations by CPU time of the thread */
     int64_t memory; /* tensors, workspaces and states may have; 0: no limit */
+    /* no memory is taken: pdl_trainer_memory says what would be, and the
+     * trainer can only be closed */
+    bool only_size;
     /* a folder, or the beginning of a file's name, for what the plan lets wait
      * elsewhere (offload=activations); NULL: the host's memory */
     const char *far;

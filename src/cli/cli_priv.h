@@ -142,5 +142,9 @@ pid_t cli_fork(int64_t ranks);
 enum pdl_status cli_capture(const struct pdl_cmd *cmd,
                             const struct pdl_args *args, int64_t ranks,
                             struct pdl_buf *out, struct pdl_err *err);
+/* The same, where what goes wrong is said elsewhere. */
+enum pdl_status cli_capture_mute(const struct pdl_cmd *cmd,
+                                 const struct pdl_args *args, int64_t ranks,
+                                 struct pdl_buf *out, struct pdl_err *err);
 
 #endif

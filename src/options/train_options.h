@@ -9,7 +9,7 @@ struct train_options {
         *schedule, *precision;
     const char *backend, *dim, *checkpoint, *trace, *timings, *log, *load,
         *save, *outputs, *shuffle, *hide, *store, *freeze, *names;
-    const char *device, *far;
+    const char *device, *far, *system;
     int64_t memory;
     int64_t ranks, batch, epochs, steps, seed, every, keep, warmup, threads;
     int64_t sequence, restarts, log_every, lr_every, samples;
@@ -17,7 +17,7 @@ struct train_options {
     double lr, lr_last, lr_gamma, clip, label_smoothing;
     bool resume, virtual_ranks, augment, raw, allow_empty, mean_squares;
     bool progress, comm_threads, no_test, resume_anyway, beside, partial,
-        cpu_times;
+        cpu_times, size;
     double timeout, spike, ema;
     const char *on_nan, *no_decay;
     bool grad_norm, no_dropout;
@@ -92,7 +92,12 @@ static const struct pdl_opt train_opts[] = {
     {"device", 0, PDL_OPT_TEXT, AT(device), "NAME", NULL,
      "cpu (default), cuda, cuda:1, cuda:1:tf32, or auto: a GPU if there is one"},
     {"memory", 0, PDL_OPT_SIZE, AT(memory), "SIZE", NULL,
-     "a rank's tensors, workspaces and states may have, e.g. 16GiB"},
+     "a rank's tensors, workspaces and states may have, e.g. 16GiB; what does "
+     "not fit is decided by block: kept, made again, or elsewhere"},
+    {"system", 0, PDL_OPT_TEXT, AT(system), "SYSTEM", NULL,
+     "whose rates --memory decides by (default: guessed for this host)"},
+    {"size", 0, PDL_OPT_FLAG, AT(size), NULL, NULL,
+     "say what memory the plan takes on a rank, and stop"},
     {"far", 0, PDL_OPT_TEXT, AT(far), "DIR|FILE", NULL,
      "a file for what offload=activations lets wait (default: memory)"},
     {"threads", 0, PDL_OPT_COUNT, AT(threads), "N", NULL,

@@ -221,12 +221,43 @@ static void fill_job(struct session *s)
         .ctx = s};
 }
 
+/* --size: on the rank that takes most. */
+static enum pdl_status size_of(struct session *s, pdl_comm *comm,
+                               struct pdl_err *err)
+{
+    struct pdl_train_options opt = s->job.opt;
+    pdl_trainer *t = NULL;
+    enum pdl_status st;
+
+    opt.only_size = true;
+    st = pdl_trainer_open(s->plan, comm, &opt, &t, err);
+    if (st == PDL_OK) {
+        struct pdl_train_memory m;
+        int64_t most;
+
+        pdl_trainer_memory(t, &m);
+        most = m.taken;
+        if (pdl_comm_size(comm) > 1)
+            st = pdl_comm_allreduce(comm, &most, &most, 1, PDL_COMM_I64,
+                                    PDL_COMM_MAX, err);
+        if (pdl_comm_rank(comm) == 0) {
+            s->summary.memory = m;
+            s->summary.most_bytes = most;
+        }
+    }
+    pdl_trainer_close(t);
+    return st;
+}
+
 static enum pdl_status body(void *ctx, pdl_comm *comm, struct pdl_err *err)
 {
     struct session *s = ctx;
     struct pdl_train_summary sum;
-    enum pdl_status st = pdl_train_run(&s->job, comm, &sum, err);
+    enum pdl_status st;
 
+    if (s->o.size)
+        return size_of(s, comm, err);
+    st = pdl_train_run(&s->job, comm, &sum, err);
     if (pdl_comm_rank(comm) == 0)
         s->summary = sum;
     return st;

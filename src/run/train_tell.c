@@ -155,6 +155,20 @@ void train_tell_line(void *ctx, const struct pdl_train_line *l)
     progress(s, l);
 }
 
+static void memory_json(struct pdl_json *j, const struct pdl_train_memory *m)
+{
+    pdl_json_key(j, "memory");
+    pdl_json_object(j);
+    pdl_json_kint(j, "tensors_bytes", m->arena);
+    pdl_json_kint(j, "live_bytes", m->live);
+    pdl_json_kint(j, "weights_bytes", m->state);
+    pdl_json_kint(j, "optimizer_bytes", m->optimizer);
+    pdl_json_kint(j, "workspace_bytes", m->scratch);
+    pdl_json_kint(j, "taken_bytes", m->taken);
+    pdl_json_kint(j, "far_bytes", m->far);
+    pdl_json_end(j);
+}
+
 static void summary_json(struct session *s)
 {
     const struct pdl_train_summary *x = &s->summary;
@@ -190,16 +204,36 @@ static void summary_json(struct session *s)
         pdl_json_knum(&j, "exchange_s", x->exchange_s);
         pdl_json_end(&j);
     }
-    pdl_json_key(&j, "memory");
-    pdl_json_object(&j);
-    pdl_json_kint(&j, "tensors_bytes", x->memory.arena);
-    pdl_json_kint(&j, "live_bytes", x->memory.live);
-    pdl_json_kint(&j, "weights_bytes", x->memory.state);
-    pdl_json_kint(&j, "optimizer_bytes", x->memory.optimizer);
-    pdl_json_kint(&j, "workspace_bytes", x->memory.scratch);
-    pdl_json_kint(&j, "taken_bytes", x->memory.taken);
-    pdl_json_kint(&j, "far_bytes", x->memory.far);
+    memory_json(&j, &x->memory);
     pdl_json_end(&j);
+}
+
+/* --size */
+static void size_told(struct session *s)
+{
+    const struct pdl_train_summary *x = &s->summary;
+    struct pdl_sink *out = run_out();
+    char a[32], b[32];
+    struct pdl_json j;
+
+    if (!s->args->json) {
+        pdl_printf(out, "a rank takes %s",
+                   pdl_unit_format((double)x->most_bytes, PDL_UNIT_BYTES, a,
+                                   sizeof a));
+        if (x->memory.far > 0)
+            pdl_printf(out, ", %s wait elsewhere",
+                       pdl_unit_format((double)x->memory.far, PDL_UNIT_BYTES, b,
+                                       sizeof b));
+        pdl_printf(out, "\n");
+        return;
+    }
+    pdl_json_init(&j, out);
+    j.compact = true;
+    pdl_json_schema(&j, "train-size");
+    pdl_json_kint(&j, "ranks", s->plan->mesh->pes);
+    pdl_json_kint(&j, "batch", s->plan->batch);
+    pdl_json_kint(&j, "most_bytes", x->most_bytes);
+    memory_json(&j, &x->memory);
     pdl_json_end(&j);
 }
 
@@ -294,7 +328,9 @@ enum pdl_status train_close_log(struct session *s, enum pdl_status st,
 
 void train_summary(struct session *s)
 {
-    if (s->evaluate)
+    if (s->o.size)
+        size_told(s);
+    else if (s->evaluate)
         evaluation(s);
     else if (s->args->json)
         summary_json(s);

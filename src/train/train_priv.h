@@ -589,6 +589,7 @@ enum pdl_status train_clock_report(struct train_clock *c,
 enum pdl_status train_tuner_choose(pdl_trainer *t, struct pdl_err *err);
 bool train_tuner_measures(const pdl_trainer *t);
 enum pdl_status train_tuner_open(pdl_trainer *t, struct pdl_err *err);
+int64_t train_tuner_bytes(const pdl_trainer *t); /* that it will take */
 enum pdl_status train_tuner_measure(pdl_trainer *t, double lr,
                                     struct pdl_err *err);
 void train_tuner_update(pdl_trainer *t, int op, double lr);

@@ -3,6 +3,7 @@
  * paradl train: checks the command line, lowers and checks the plan and writes
  * it once; starts paradl-run, which reads it, on as many ranks as the plan has,
  * and looks after it (supervise.c). */
+#include "cli/questions/decide.h"
 #include "cli/questions/supervise.h"
 
 #include "options/evaluate_options.h" /* of src/run */
@@ -92,10 +93,13 @@ static enum pdl_status write_plan(const struct pdl_args *args, const char *path,
                                   struct pdl_err *err)
 {
     const struct train_options *o = args->opts;
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
     pdl_job *j = pdl_job_create();
-    enum pdl_status st =
-        j ? set_up(args, j, err) : pdl_fail(err, PDL_ENOMEM, "out of memory");
+    enum pdl_status st = a && j ? set_up(args, j, err)
+                                : pdl_fail(err, PDL_ENOMEM, "out of memory");
 
+    if (st == PDL_OK && cli_decides(args))
+        st = cli_decide(a, args, j, err);
     if (st == PDL_OK)
         st = pdl_job_lower(j, err);
     if (st == PDL_OK)
@@ -107,6 +111,7 @@ static enum pdl_status write_plan(const struct pdl_args *args, const char *path,
     if (st == PDL_OK)
         *ranks = pdl_job_plan(j)->mesh->pes;
     pdl_job_destroy(j);
+    pdl_arena_destroy(a);
     if (st == PDL_OK && o->ranks > 0 && o->ranks != *ranks)
         return pdl_fail(err, PDL_EINVAL,
                         "-n %lld, but the strategy is for %lld ranks",
@@ -171,6 +176,7 @@ static enum pdl_status check_company(const struct pdl_args *args,
         {"batch", "MODEL", o->plan == NULL},
         {"precision", "MODEL", o->plan == NULL},
         {"dim", "MODEL", o->plan == NULL},
+        {"system", "--memory SIZE", o->memory > 0},
         {"log-every", "--json", args->json},
         {"grad-norm", "--json or --log", args->json || o->log},
     };

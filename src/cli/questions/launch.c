@@ -6,6 +6,7 @@
 #include "cli/cli_priv.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -209,9 +210,18 @@ static enum pdl_status read_all(int fd, struct pdl_buf *out,
     return PDL_OK;
 }
 
-enum pdl_status cli_capture(const struct pdl_cmd *cmd,
-                            const struct pdl_args *args, int64_t ranks,
-                            struct pdl_buf *out, struct pdl_err *err)
+static void mute_errors(void)
+{
+    int fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+
+    if (fd >= 0)
+        dup2(fd, STDERR_FILENO);
+}
+
+static enum pdl_status capture(const struct pdl_cmd *cmd,
+                               const struct pdl_args *args, int64_t ranks,
+                               bool mute, struct pdl_buf *out,
+                               struct pdl_err *err)
 {
     int fd[2], status = 0;
     enum pdl_status st;
@@ -232,6 +242,8 @@ enum pdl_status cli_capture(const struct pdl_cmd *cmd,
         dup2(fd[1], STDOUT_FILENO);
         close(fd[0]);
         close(fd[1]);
+        if (mute)
+            mute_errors();
         _exit(cli_launch(cmd, args, ranks));
     }
     close(fd[1]);
@@ -243,4 +255,18 @@ enum pdl_status cli_capture(const struct pdl_cmd *cmd,
         st = pdl_fail(err, PDL_ENOENV, "measuring on %d ranks failed",
                       (int)ranks);
     return st;
+}
+
+enum pdl_status cli_capture(const struct pdl_cmd *cmd,
+                            const struct pdl_args *args, int64_t ranks,
+                            struct pdl_buf *out, struct pdl_err *err)
+{
+    return capture(cmd, args, ranks, false, out, err);
+}
+
+enum pdl_status cli_capture_mute(const struct pdl_cmd *cmd,
+                                 const struct pdl_args *args, int64_t ranks,
+                                 struct pdl_buf *out, struct pdl_err *err)
+{
+    return capture(cmd, args, ranks, true, out, err);
 }

@@ -132,6 +132,11 @@ static enum pdl_status prepare(pdl_trainer *t, struct pdl_err *err)
     return st;
 }
 
+static int64_t rounded(int64_t bytes)
+{
+    return (bytes + 64) / 64 * 64;
+}
+
 /* Where ranks share a node, in memory that they share: a message is then one
  * copy, from tensor to tensor. */
 static enum pdl_status allocate(pdl_trainer *t, struct pdl_err *err)
@@ -140,7 +145,7 @@ static enum pdl_status allocate(pdl_trainer *t, struct pdl_err *err)
     char **to[] = {&t->memory, &t->scratch};
 
     for (int i = 0; i < 2; i++) {
-        int64_t n = (sizes[i] + 64) / 64 * 64;
+        int64_t n = rounded(sizes[i]);
         void *p = NULL;
         enum pdl_status st = train_take(t, n, err);
 
@@ -232,6 +237,12 @@ static enum pdl_status build(pdl_trainer *t, struct pdl_err *err)
         st = train_far_find(t, err);
     if (st == PDL_OK)
         st = train_plan_memory(t, err);
+    if (st == PDL_OK && t->opt.only_size) {
+        t->sizes.optimizer = train_tuner_bytes(t);
+        t->sizes.taken = rounded(t->sizes.arena) + rounded(t->sizes.scratch) +
+                         t->sizes.optimizer;
+        return PDL_OK;
+    }
     if (st == PDL_OK)
         st = allocate(t, err);
     if (st == PDL_OK)

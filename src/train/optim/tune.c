@@ -221,40 +221,77 @@ static bool is_spared(const pdl_trainer *t, int tensor)
     return norm ? t->opt.spare_norms : t->opt.spare_biases;
 }
 
+/* Bytes of one state of a weight, and of its master. */
+static int64_t state_bytes(const pdl_trainer *t, int tensor)
+{
+    const struct train_array *a = &t->arrays[tensor];
+
+    return (train_array_elements(a) + 1) * pdl_dtype_bits(state_type(a)) / 8;
+}
+
+static int64_t master_bytes(const pdl_trainer *t, int tensor)
+{
+    const struct train_array *a = &t->arrays[tensor];
+
+    return a->dtype == PDL_BF16
+               ? (train_array_elements(a) + 1) * (int64_t)sizeof(float)
+               : 0;
+}
+
+/* Sums that a device makes of each gradient. */
+static int64_t cell_bytes(const pdl_trainer *t)
+{
+    return train_tuner_measures(t)
+               ? ((int64_t)TRAIN_NORMS * t->plan->ntensors + 1) *
+                     (int64_t)sizeof(double)
+               : 0;
+}
+
+int64_t train_tuner_bytes(const pdl_trainer *t)
+{
+    int64_t n = cell_bytes(t);
+
+    for (int i = 0; i < t->plan->nops; i++) {
+        const struct pdl_plan_op *o = &t->plan->ops[i];
+
+        for (int k = 0; t->ops[i].mine && k < o->nout; k++)
+            if (o->kind == PDL_PLAN_OP_UPDATE)
+                n += t->tuner->how->nstates * state_bytes(t, o->out[k]) +
+                     master_bytes(t, o->out[k]);
+    }
+    return n;
+}
+
 static enum pdl_status open_slot(pdl_trainer *t, int tensor,
                                  struct pdl_err *err)
 {
     struct train_tuner *u = t->tuner;
     struct slot *s = &u->slots[tensor];
-    const struct train_array *a = &t->arrays[tensor];
-    int64_t n = train_array_elements(a) + 1;
-    int64_t size = pdl_dtype_bits(state_type(a)) / 8;
+    int64_t each = state_bytes(t, tensor), master = master_bytes(t, tensor);
     enum pdl_status st = PDL_OK;
 
     s->here = true;
     s->owner = train_is_owner(t, tensor);
     s->no_decay = is_spared(t, t->plan->tensors[tensor].model_tensor);
     for (int k = 0; k < u->how->nstates && st == PDL_OK; k++) {
-        st = train_take_memory(t, n * size, &s->state[k], err);
-        t->sizes.optimizer += n * size;
+        st = train_take_memory(t, each, &s->state[k], err);
+        t->sizes.optimizer += each;
     }
-    if (a->dtype != PDL_BF16 || st != PDL_OK)
+    if (master == 0 || st != PDL_OK)
         return st;
-    t->sizes.optimizer += n * (int64_t)sizeof(float);
-    return train_take_memory(t, n * (int64_t)sizeof(float), &s->master, err);
+    t->sizes.optimizer += master;
+    return train_take_memory(t, master, &s->master, err);
 }
 
-/* Sums that a device makes of each gradient. */
 static enum pdl_status open_cells(pdl_trainer *t, struct pdl_err *err)
 {
-    int64_t n = (int64_t)TRAIN_NORMS * t->plan->ntensors + 1;
-    int64_t bytes = n * (int64_t)sizeof(double);
+    int64_t n = cell_bytes(t) / (int64_t)sizeof(double);
     void *p = NULL;
     enum pdl_status st;
 
-    if (!train_tuner_measures(t))
+    if (n == 0)
         return PDL_OK;
-    st = train_take_memory(t, bytes, &p, err);
+    st = train_take_memory(t, cell_bytes(t), &p, err);
     t->tuner->cells = p;
     t->tuner->sums = t->device ? PDL_NEW(t->arena, double, n) : p;
     if (st == PDL_OK && !t->tuner->sums)

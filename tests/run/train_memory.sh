@@ -1,0 +1,45 @@
+#!/bin/bash
+# paradl train --memory decides by itself: the losses are those of a run that
+# keeps everything, a rank takes no more than it may, and what cannot be made to
+# fit is one line.
+set -u
+paradl=$1
+bad=0
+fail() { echo "$*"; bad=1; }
+number() { # KEY of the JSON on standard input
+    sed -n "s/.*\"$1\": \([0-9.e-]*\)[,}].*/\1/p" | tail -1
+}
+gpt=gpt:layers=6,hidden=32,heads=4,ffn=64,vocab=32,seq=32
+cnn=resnet-cifar:depth=20,width=8,input=16,classes=4
+
+train() { # MODEL FLAGS...
+    "$paradl" train "$@" --data synthetic --samples 32 --steps 2 --no-test \
+        --threads 1 --batch 16 --json
+}
+for model in $gpt $cnn; do
+    for how in "" "--far ${TMPDIR:-/tmp}" "--device twin:3"; do
+        # shellcheck disable=SC2086
+        plain=$(train $model ${how##--far*} | tail -1)
+        loss=$(number final_loss <<<"$plain") all=$(number taken_bytes <<<"$plain")
+        [ -n "$loss" ] && [ -n "$all" ] || fail "$model $how: $plain"
+        limit=$((all * 85 / 100))
+        # shellcheck disable=SC2086
+        got=$(train $model --memory ${limit}B $how | tail -1)
+        [ "$(number final_loss <<<"$got")" = "$loss" ] ||
+            fail "$model $how: loss $(number final_loss <<<"$got"), not $loss"
+        took=$(number taken_bytes <<<"$got")
+        [ "${took:-0}" -gt 0 ] && [ "$took" -le "$limit" ] ||
+            fail "$model $how: takes $took, not $limit"
+    done
+    # nothing to decide, nothing changed
+    got=$(train $model --memory $((4 * all))B | tail -1)
+    hash='"plan_hash": "[0-9a-f]*"'
+    [ "$(grep -o "$hash" <<<"$got")" = "$(grep -o "$hash" <<<"$plain")" ] ||
+        fail "$model: another plan though it fits"
+    out=$(train $model --memory 10kB 2>&1) && fail "$model: 10 kB are enough"
+    [ "$(wc -l <<<"$out")" = 1 ] && grep -q 'needs .* and more, --memory is' <<<"$out" ||
+        fail "$model: $out"
+done
+"$paradl" train $gpt --data synthetic --batch 16 --memory 4MB --steps 1 --no-test |
+    grep -q 'decided by the rates of here' || fail "it is not said what was decided"
+exit $bad
