@@ -103,6 +103,7 @@ struct train_op {
     struct train_sparse *sparse; /* compressed; NULL: dense */
     struct train_route *route;   /* ALLTOALLV: tokens to experts and back */
     struct train_ring *ring;     /* ROTATE and its attention */
+    bool begun;                  /* COPY_OUT of the update: in backward */
     bool slow;                   /* left to the reference kernels */
     double slow_s;               /* spent there so far */
 };
@@ -318,7 +319,7 @@ int64_t train_offset(const pdl_trainer *t, int tensor, int micro);
 /* Where the operation works, or packs what it sends. */
 void *train_work(const pdl_trainer *t, int op, int micro);
 void train_release(pdl_trainer *t, int tensor, int micro);
-/* far.c: activations that wait on the host */
+/* far.c: what waits on the host */
 static inline bool train_is_copy(const struct pdl_plan_op *o)
 {
     return o->kind == PDL_PLAN_OP_COPY_OUT || o->kind == PDL_PLAN_OP_COPY_IN;
@@ -327,8 +328,14 @@ bool train_is_far(const pdl_trainer *t, int tensor);
 enum pdl_status train_far_find(pdl_trainer *t, struct pdl_err *err);
 enum pdl_status train_far_open(pdl_trainer *t, struct pdl_err *err);
 void train_far_close(pdl_trainer *t);
+char *train_far_memory(const pdl_trainer *t);
 enum pdl_status train_far_copy(pdl_trainer *t, int op, int micro,
                                struct pdl_err *err);
+/* A copy out of the update begins while backward goes on. */
+enum pdl_status train_far_begin(pdl_trainer *t, int op, struct pdl_err *err);
+/* The host waits until what was copied to it is there. */
+enum pdl_status train_far_arrived(pdl_trainer *t, int tensor,
+                                  struct pdl_err *err);
 /* Until a copy out is done (freed: its source is to be another's), or what came
  * in is there. */
 enum pdl_status train_far_wait(pdl_trainer *t, int tensor, int micro,
@@ -589,10 +596,12 @@ enum pdl_status train_clock_report(struct train_clock *c,
 enum pdl_status train_tuner_choose(pdl_trainer *t, struct pdl_err *err);
 bool train_tuner_measures(const pdl_trainer *t);
 enum pdl_status train_tuner_open(pdl_trainer *t, struct pdl_err *err);
-int64_t train_tuner_bytes(const pdl_trainer *t); /* that it will take */
+/* What it will take, of the computing memory or of the far one. */
+int64_t train_tuner_bytes(const pdl_trainer *t, bool far);
 enum pdl_status train_tuner_measure(pdl_trainer *t, double lr,
                                     struct pdl_err *err);
-void train_tuner_update(pdl_trainer *t, int op, double lr);
+enum pdl_status train_tuner_update(pdl_trainer *t, int op, double lr,
+                                   struct pdl_err *err);
 void train_tuner_close(pdl_trainer *t);
 void train_tuner_scale(const pdl_trainer *t, double *scale, double *good);
 void train_tuner_set_scale(pdl_trainer *t, double scale, double good);

@@ -448,7 +448,7 @@ def words():
                  "pipe=2(m=0)", "pipe=2(1f1b,m=99999999999)", "data=3037000500,filter=3037000500",
                  "accumulate=0", "accumulate=9999999999999", "zero=9", "bucket=-1",
                  "bucket=nan", "compress=topk:0", "compress=topk:2", "compress=topk:nan",
-                 "nolayer:filter=2", "recompute=maybe", "offload=optimizer",
+                 "nolayer:filter=2", "recompute=maybe", "offload=optimiser",
                  "swap=auto"):
         expect("train --strategy " + text, train + ["--virtual", "--strategy", text])
     for text in ("sgd:", "sgd:momentum=", "sgd:momentum=nan", "sgd:momentum=-1",

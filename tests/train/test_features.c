@@ -540,7 +540,6 @@ static void what_does_not_train_is_named(void **state)
     } rows[] = {
         {PDL_SOURCE_DIR "/tests/data/hf/ipextest-jamba.json", "serial",
          "no kernel for"},
-        {"lenet5", "data=2,offload=optimizer", "offload"},
     };
 
     (void)state;

@@ -319,8 +319,11 @@ static void say(const struct decision *d, bool decided)
             pdl_unit_format((double)d->o->memory, PDL_UNIT_BYTES, c, sizeof c));
 }
 
+/* The optimizer goes to the host where activations are not enough. */
 static enum pdl_status go(struct decision *d, struct pdl_err *err)
 {
+    int may_host = !d->o->far && !(d->o->ema > 0) &&
+                   !strstr(d->plain, "offload=optimizer");
     int64_t least = 0;
     bool fits = false;
     enum pdl_status st = pdl_job_lower(d->j, err);
@@ -332,8 +335,9 @@ static enum pdl_status go(struct decision *d, struct pdl_err *err)
         return PDL_OK;
     }
     st = machine(d, err);
-    if (st == PDL_OK) {
-        const char *s = pdl_arena_printf(d->a, "%s,swap=karma", d->plain);
+    for (int host = 0; host <= may_host && st == PDL_OK && !fits; host++) {
+        const char *s = pdl_arena_printf(d->a, "%s%s,swap=karma", d->plain,
+                                         host ? ",offload=optimizer" : "");
 
         st = s ? decide(d, s, &fits, &least, err)
                : pdl_fail(err, PDL_ENOMEM, "out of memory");

@@ -73,8 +73,9 @@ enum pdl_status train_average_open(struct train_loop *l, struct pdl_err *err)
     for (int i = 0; l->averages && (s = pdl_trainer_state(l->t, i)); i++) {
         if (s->cut)
             return pdl_fail(err, PDL_EINVAL,
-                            "--ema does not go with zero=: a rank has no whole "
-                            "weights to put the mean in");
+                            "--ema does not go with zero= or "
+                            "offload=optimizer: a rank has no whole weights "
+                            "to put the mean in");
         if (s->learned && !open_one(l, i))
             return pdl_fail(err, PDL_ENOMEM, "out of memory for averages");
     }

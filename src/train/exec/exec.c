@@ -14,24 +14,9 @@ enum { MAX_OPERANDS = 80 };
 
 /* ---- opening ------------------------------------------------------------------ */
 
-static bool updates_far(const struct pdl_plan *p)
-{
-    for (int i = 0; i < p->ntensors; i++)
-        if (p->tensors[i].host && p->tensors[i].kind != PDL_PLAN_ACTIVATION)
-            return true;
-    return false;
-}
-
 static enum pdl_status check(const struct pdl_plan *p, pdl_comm *comm,
                              struct pdl_err *err)
 {
-    if (updates_far(p)) {
-        pdl_fail(err, PDL_EINVAL,
-                 "offload=optimizer can be projected, not run yet");
-        pdl_hint(err, "offload=activations, recompute=full and zero=1|2|3 save "
-                      "memory here");
-        return PDL_EINVAL;
-    }
     if (pdl_schedule_copies(p->strategy->schedule) > 1)
         return pdl_fail(err, PDL_EINVAL,
                         "a pipeline that is entered at both ends can be "
@@ -238,7 +223,8 @@ static enum pdl_status build(pdl_trainer *t, struct pdl_err *err)
     if (st == PDL_OK)
         st = train_plan_memory(t, err);
     if (st == PDL_OK && t->opt.only_size) {
-        t->sizes.optimizer = train_tuner_bytes(t);
+        t->sizes.optimizer = train_tuner_bytes(t, false);
+        t->sizes.far += train_tuner_bytes(t, true);
         t->sizes.taken = rounded(t->sizes.arena) + rounded(t->sizes.scratch) +
                          t->sizes.optimizer;
         return PDL_OK;
@@ -499,7 +485,7 @@ static enum pdl_status run_op(pdl_trainer *t, int op, int micro,
             add(t, op, micro);
         break;
     case PDL_PLAN_OP_UPDATE:
-        train_tuner_update(t, op, p->lr);
+        st = train_tuner_update(t, op, p->lr, err);
         break;
     case PDL_PLAN_OP_FREE:
         for (int k = 0; k < t->ops[op].nin; k++)
@@ -651,7 +637,9 @@ static enum pdl_status act(pdl_trainer *t, const struct train_action *s,
     case TRAIN_WAIT:
         return train_wait_sends(t, s->micro, err);
     case TRAIN_START:
-        return train_start_bucket(t, s->op, err);
+        return train_is_copy(&t->plan->ops[s->op])
+                   ? train_far_begin(t, s->op, err)
+                   : train_start_bucket(t, s->op, err);
     case TRAIN_MEASURE:
         return train_tuner_measure(t, p->lr, err);
     }
@@ -666,6 +654,8 @@ static enum pdl_status run_batch(pdl_trainer *t, const struct pass *p,
     int i = 0;
 
     train_losses_clear(t);
+    for (int k = 0; k < t->plan->nops; k++)
+        t->ops[k].begun = false;
     for (; i < t->nsteps && st == PDL_OK; i++) {
         if (t->steps[i].micro == TRAIN_UPDATE && t->steps[i].kind != TRAIN_WAIT)
             break;

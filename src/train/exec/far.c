@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What waits far from the computing memory: activations that the plan copies
- * out in forward and in again in backward. Far memory is the host's (of a
+ * out in forward and in again in backward; gradients that leave as backward
+ * makes them, and weights that the host updates and that come in before they
+ * are read (offload=optimizer, tune.c). Far memory is the host's (of a
  * device), other memory of the host, or a file. Each direction has a stream of
  * its own, on a device the device's, of a file a thread; between memories of
  * the host copies are done at once.
@@ -52,6 +54,20 @@ enum pdl_status train_far_find(pdl_trainer *t, struct pdl_err *err)
     return PDL_OK;
 }
 
+/* Where what is far from this rank's tensors lies; NULL: in a file. */
+char *train_far_memory(const pdl_trainer *t)
+{
+    return t->far ? t->far->at : NULL;
+}
+
+static bool keeps_states(const pdl_trainer *t)
+{
+    for (int i = 0; i < t->plan->ntensors; i++)
+        if (train_is_far(t, i) && train_is_state(t, i))
+            return true;
+    return false;
+}
+
 enum pdl_status train_far_open(pdl_trainer *t, struct pdl_err *err)
 {
     struct train_far *f = t->far;
@@ -59,6 +75,10 @@ enum pdl_status train_far_open(pdl_trainer *t, struct pdl_err *err)
 
     if (!f)
         return PDL_OK;
+    if (t->opt.far && keeps_states(t))
+        return pdl_fail(err, PDL_EINVAL,
+                        "--far: offload=optimizer keeps states in the host's "
+                        "memory, not in a file");
     if (t->opt.far && t->device)
         return pdl_fail(err, PDL_EINVAL,
                         "--far: a device copies to the host's memory, not to "
@@ -91,10 +111,13 @@ void train_far_close(pdl_trainer *t)
 
 /* ---- running --- */
 
+/* A weight is of no micro-batch. */
 static uint64_t *ticket_of(const pdl_trainer *t, int tensor, int micro)
 {
-    return &t->far->ticket[tensor * (t->micros + 1) +
-                           (micro == TRAIN_UPDATE ? t->micros : micro)];
+    bool once = micro == TRAIN_UPDATE || train_is_state(t, tensor);
+
+    return &t->far
+                ->ticket[tensor * (t->micros + 1) + (once ? t->micros : micro)];
 }
 
 /* The far side of a copy; a planted fault takes its neighbour's. */
@@ -156,6 +179,10 @@ enum pdl_status train_far_copy(pdl_trainer *t, int op, int micro,
     enum pdl_status st = PDL_OK;
     uint64_t done = 0;
 
+    if (t->ops[op].begun) { /* in backward */
+        t->ops[op].begun = false;
+        return PDL_OK;
+    }
     if (t->device)
         follow(t, out ? TRAIN_OUT : TRAIN_IN);
     for (int k = 0; k < o->nin && st == PDL_OK; k++)
@@ -170,7 +197,28 @@ enum pdl_status train_far_copy(pdl_trainer *t, int op, int micro,
         t->far->last_in = done;
     for (int k = 0; k < o->nin; k++)
         *ticket_of(t, here[k], micro) = done;
+    for (int k = 0; out && k < o->nin; k++)
+        *ticket_of(t, o->out[k], micro) = done;
     return PDL_OK;
+}
+
+enum pdl_status train_far_begin(pdl_trainer *t, int op, struct pdl_err *err)
+{
+    enum pdl_status st = train_far_copy(t, op, TRAIN_UPDATE, err);
+
+    t->ops[op].begun = st == PDL_OK;
+    return st;
+}
+
+enum pdl_status train_far_arrived(pdl_trainer *t, int tensor,
+                                  struct pdl_err *err)
+{
+    uint64_t *ticket = ticket_of(t, tensor, TRAIN_UPDATE), done = *ticket;
+
+    *ticket = 0;
+    if (!t->device || done == 0 || t->fault == TRAIN_FAULT_NO_EVENT)
+        return PDL_OK;
+    return t->device->finish(t->backend_state, done, err);
 }
 
 enum pdl_status train_far_wait(pdl_trainer *t, int tensor, int micro,

@@ -120,12 +120,13 @@ enum pdl_status train_init_weight(pdl_trainer *t, int tensor,
 {
     int64_t n = train_array_elements(&t->arrays[tensor]);
     int64_t bytes = n * pdl_dtype_bits(dtype) / 8;
-    void *room = t->device ? malloc((size_t)bytes + 1) : data;
+    bool away = t->device && !train_is_far(t, tensor);
+    void *room = away ? malloc((size_t)bytes + 1) : data;
 
     if (!room)
         return pdl_fail(err, PDL_ENOMEM, "out of memory for the weights");
     draw_all(t, tensor, dtype, room);
-    if (t->device) {
+    if (away) {
         train_put(t, data, room, bytes);
         free(room);
     }

@@ -87,7 +87,9 @@ void *train_work(const pdl_trainer *t, int op, int micro)
 
 void *train_data(const pdl_trainer *t, int tensor, int micro)
 {
-    return t->memory + train_offset(t, tensor, micro);
+    char *base = train_is_far(t, tensor) ? train_far_memory(t) : t->memory;
+
+    return base + train_offset(t, tensor, micro);
 }
 
 int64_t train_offset(const pdl_trainer *t, int tensor, int micro)
@@ -266,7 +268,10 @@ static void find_lives(struct planner *pl)
             touch_loads(pl, s->micro, i);
         } else if (s->kind == TRAIN_WAIT) {
             touch_sends(pl, s->micro, i);
-        } else if (s->kind == TRAIN_MEASURE || s->kind == TRAIN_START) {
+        } else if (s->kind == TRAIN_START) {
+            if (train_is_copy(&t->plan->ops[s->op])) /* begins there */
+                touch_op(pl, s->op, TRAIN_UPDATE, i);
+        } else if (s->kind == TRAIN_MEASURE) {
             continue;
         } else if (s->kind == TRAIN_ACCUMULATE) {
             touch(pl, s->op, instance(t, s->op, s->micro), i);
@@ -382,7 +387,7 @@ static int64_t state_bytes(const pdl_trainer *t)
     int64_t n = 0;
 
     for (int i = 0; i < t->plan->ntensors; i++)
-        if (train_is_state(t, i) &&
+        if (train_is_state(t, i) && !train_is_far(t, i) &&
             train_has_stage(t, t->plan->tensors[i].stage))
             n += align(train_array_bytes(&t->arrays[i]));
     return n;

@@ -58,11 +58,12 @@ static void count_bucket(pdl_trainer *t, int tensor)
             int op = t->plan->items[i].first_op + k;
             const struct pdl_plan_op *o = &t->plan->ops[op];
 
-            if (o->kind != PDL_PLAN_OP_ALLREDUCE)
+            if (o->kind != PDL_PLAN_OP_ALLREDUCE &&
+                o->kind != PDL_PLAN_OP_COPY_OUT)
                 continue;
             for (int j = 0; j < o->nin; j++)
                 if (o->in[j] == tensor && ++t->ops[op].gradients == o->nin) {
-                    t->ops[op].overlaps = true;
+                    t->ops[op].overlaps = o->kind == PDL_PLAN_OP_ALLREDUCE;
                     add_step(
                         t, (struct train_action){.kind = TRAIN_START,
                                                  .op = op,

@@ -38,15 +38,17 @@ bool train_is_owner(const pdl_trainer *t, int tensor)
 
 /* ---- the list ----------------------------------------------------------------- */
 
-/* ZeRO: a weight whose parts are updated is known by them. */
+/* A weight whose parts are updated (ZeRO), or that is updated on the host, is
+ * known by those. */
 static bool has_parts(const pdl_trainer *t, int tensor)
 {
     const struct pdl_plan_tensor *p = t->plan->tensors;
 
-    for (int i = 0; p[tensor].kind == PDL_PLAN_WEIGHT && i < t->plan->ntensors;
-         i++)
+    for (int i = 0; i < t->plan->ntensors; i++)
         if (p[i].kind == PDL_PLAN_STATE && p[i].stage == p[tensor].stage &&
-            p[i].model_tensor == p[tensor].model_tensor)
+            p[i].model_tensor == p[tensor].model_tensor &&
+            (p[tensor].kind == PDL_PLAN_WEIGHT ||
+             (p[i].host && !p[tensor].host)))
             return true;
     return false;
 }
@@ -160,8 +162,11 @@ static bool is_learned(const pdl_trainer *t, int tensor)
 
 static bool add_states(pdl_trainer *t, int tensor)
 {
-    const char *name = t->plan->tensors[tensor].name;
+    int m = t->plan->tensors[tensor].model_tensor;
+    const char *name = train_is_far(t, tensor) ? t->plan->model->tensors[m].name
+                                               : t->plan->tensors[tensor].name;
     int n = train_tuner_states(t), first = t->nstates;
+    bool away = t->device && !train_is_far(t, tensor);
 
     add_state(t, tensor, name, t->arrays[tensor].dtype,
               train_data(t, tensor, TRAIN_UPDATE));
@@ -180,7 +185,7 @@ static bool add_states(pdl_trainer *t, int tensor)
         if (data)
             add_state(t, tensor, full, dtype, data);
     }
-    for (int i = first; t->device && i < t->nstates; i++)
+    for (int i = first; away && i < t->nstates; i++)
         if (!mirror(t, i))
             return false;
     return add_kept(t, tensor);
@@ -213,6 +218,10 @@ void train_state_close(pdl_trainer *t)
 
 enum pdl_status pdl_trainer_fetch(pdl_trainer *t, struct pdl_err *err)
 {
+    enum pdl_status st = t->far ? train_settled(t, err) : PDL_OK;
+
+    if (st != PDL_OK) /* weights may still come in */
+        return st;
     for (int i = 0; i < t->nstates; i++)
         if (t->state_at[i])
             train_get_later(t, t->states[i].part.data, t->state_at[i],

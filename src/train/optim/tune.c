@@ -247,19 +247,42 @@ static int64_t cell_bytes(const pdl_trainer *t)
                : 0;
 }
 
-int64_t train_tuner_bytes(const pdl_trainer *t)
+int64_t train_tuner_bytes(const pdl_trainer *t, bool far)
 {
-    int64_t n = cell_bytes(t);
+    int64_t n = far ? 0 : cell_bytes(t);
 
     for (int i = 0; i < t->plan->nops; i++) {
         const struct pdl_plan_op *o = &t->plan->ops[i];
 
         for (int k = 0; t->ops[i].mine && k < o->nout; k++)
-            if (o->kind == PDL_PLAN_OP_UPDATE)
+            if (o->kind == PDL_PLAN_OP_UPDATE &&
+                train_is_far(t, o->out[k]) == far)
                 n += t->tuner->how->nstates * state_bytes(t, o->out[k]) +
                      master_bytes(t, o->out[k]);
     }
     return n;
+}
+
+/* Zeros where the weight is updated. */
+static enum pdl_status take(pdl_trainer *t, int tensor, int64_t bytes,
+                            void **out, struct pdl_err *err)
+{
+    if (!train_is_far(t, tensor)) {
+        t->sizes.optimizer += bytes;
+        return train_take_memory(t, bytes, out, err);
+    }
+    t->sizes.far += bytes;
+    *out = calloc((size_t)bytes, 1);
+    return *out ? PDL_OK
+                : pdl_fail(err, PDL_ENOMEM, "out of memory for the optimizer");
+}
+
+static void give(pdl_trainer *t, int tensor, void *p)
+{
+    if (train_is_far(t, tensor))
+        free(p);
+    else
+        train_give_memory(t, p);
 }
 
 static enum pdl_status open_slot(pdl_trainer *t, int tensor,
@@ -273,14 +296,10 @@ static enum pdl_status open_slot(pdl_trainer *t, int tensor,
     s->here = true;
     s->owner = train_is_owner(t, tensor);
     s->no_decay = is_spared(t, t->plan->tensors[tensor].model_tensor);
-    for (int k = 0; k < u->how->nstates && st == PDL_OK; k++) {
-        st = train_take_memory(t, each, &s->state[k], err);
-        t->sizes.optimizer += each;
-    }
-    if (master == 0 || st != PDL_OK)
-        return st;
-    t->sizes.optimizer += master;
-    return train_take_memory(t, master, &s->master, err);
+    for (int k = 0; k < u->how->nstates && st == PDL_OK; k++)
+        st = take(t, tensor, each, &s->state[k], err);
+    return master > 0 && st == PDL_OK ? take(t, tensor, master, &s->master, err)
+                                      : st;
 }
 
 static enum pdl_status open_cells(pdl_trainer *t, struct pdl_err *err)
@@ -329,9 +348,9 @@ enum pdl_status train_tuner_open(pdl_trainer *t, struct pdl_err *err)
 void train_tuner_close(pdl_trainer *t)
 {
     for (int i = 0; t->tuner && t->tuner->slots && i < t->plan->ntensors; i++) {
-        train_give_memory(t, t->tuner->slots[i].master);
+        give(t, i, t->tuner->slots[i].master);
         for (int k = 0; k < TRAIN_MAX_STATES; k++)
-            train_give_memory(t, t->tuner->slots[i].state[k]);
+            give(t, i, t->tuner->slots[i].state[k]);
     }
     if (t->tuner)
         train_give_memory(t, t->tuner->cells);
@@ -455,8 +474,22 @@ static const struct train_work apply_work = {"update", run_apply},
                                norms_work = {"norms", run_norms},
                                squares_work = {"squares", run_squares};
 
-static void tune(pdl_trainer *t, const struct train_work *work, double *cell,
-                 struct train_tuning *x)
+/* What is far the host does at once, the device the rest in its turn. */
+static void launch(pdl_trainer *t, bool far, const struct train_task *task)
+{
+    void *at[TRAIN_SPANS];
+
+    if (!far) {
+        train_launch(t, task);
+        return;
+    }
+    for (int i = 0; i < task->n; i++)
+        at[i] = task->span[i].at;
+    task->work->run(task->args, at);
+}
+
+static void tune(pdl_trainer *t, bool far, const struct train_work *work,
+                 double *cell, struct train_tuning *x)
 {
     int64_t n = x->shard.n, wide = pdl_dtype_bits(x->shard.dtype) / 8;
     int64_t narrow = pdl_dtype_bits(x->shard.grad_dtype) / 8;
@@ -479,7 +512,7 @@ static void tune(pdl_trainer *t, const struct train_work *work, double *cell,
     x->has[2] = x->shard.copy != NULL;
     if (x->has[2])
         s[task.n++] = (struct train_span){x->shard.copy, n * 2, false, true};
-    train_launch(t, &task);
+    launch(t, far, &task);
 }
 
 static struct train_step step_of(const pdl_trainer *t, double lr)
@@ -517,6 +550,45 @@ static void fetch_cells(pdl_trainer *t)
               (int64_t)sizeof(double) * TRAIN_NORMS * t->plan->ntensors);
 }
 
+/* A look at every gradient and its weight: those of the device first, whose
+ * sums then come to the host, which has the others. */
+static enum pdl_status look_at_all(pdl_trainer *t,
+                                   const struct train_work *work, bool owners,
+                                   const struct train_tuning *how,
+                                   struct pdl_err *err)
+{
+    enum pdl_status st = PDL_OK;
+
+    for (int far = 0; far < 2; far++) {
+        for (int i = 0; i < t->plan->nops; i++) {
+            const struct train_op *x = &t->ops[i];
+
+            if (!x->mine || t->plan->ops[i].kind != PDL_PLAN_OP_UPDATE)
+                continue;
+            for (int k = 0; k < x->nout && st == PDL_OK; k++) {
+                int w = x->out[k], g = x->in[x->nout + k];
+                struct train_tuning one = *how;
+
+                if (train_is_far(t, w) != (far == 1) ||
+                    (owners &&
+                     (!t->tuner->slots[w].owner || t->tuner->slots[w].frozen)))
+                    continue;
+                if (far)
+                    st = train_far_arrived(t, g, err);
+                one.shard = shard_of(t, w, g);
+                if (st == PDL_OK)
+                    tune(t, far, work,
+                         far ? (double *)(uintptr_t)sums_of(t, w)
+                             : cell_of(t, w),
+                         &one);
+            }
+        }
+        if (!far)
+            fetch_cells(t);
+    }
+    return st;
+}
+
 static enum pdl_status measure_clip(pdl_trainer *t, struct pdl_err *err)
 {
     double squares = 0, scale = t->tuner->scaler.scale;
@@ -526,19 +598,10 @@ static enum pdl_status measure_clip(pdl_trainer *t, struct pdl_err *err)
     t->skips = false;
     if (!(t->opt.clip > 0) && !(t->opt.loss_scale > 0) && !t->opt.grad_norm)
         return PDL_OK;
-    for (int i = 0; i < t->plan->nops; i++) {
-        const struct train_op *x = &t->ops[i];
-
-        if (!x->mine || t->plan->ops[i].kind != PDL_PLAN_OP_UPDATE)
-            continue;
-        for (int k = 0; k < x->nout; k++)
-            if (t->tuner->slots[x->out[k]].owner &&
-                !t->tuner->slots[x->out[k]].frozen)
-                tune(t, &squares_work, cell_of(t, x->out[k]),
-                     &(struct train_tuning){
-                         .shard = shard_of(t, x->out[k], x->in[x->nout + k])});
-    }
-    fetch_cells(t);
+    st = look_at_all(t, &squares_work, true,
+                     &(struct train_tuning){.how = NULL}, err);
+    if (st != PDL_OK)
+        return st;
     for (int i = 0; i < t->plan->nops; i++)
         for (int k = 0; t->ops[i].mine && k < t->ops[i].nout; k++)
             if (t->plan->ops[i].kind == PDL_PLAN_OP_UPDATE &&
@@ -570,31 +633,24 @@ static void take_norms(pdl_trainer *t)
         }
 }
 
+/* On every rank: it may change the optimizer's state. */
 static enum pdl_status measure_norms(pdl_trainer *t, double lr,
                                      struct pdl_err *err)
 {
     struct train_tuner *u = t->tuner;
-    struct train_step step = step_of(t, lr);
     int64_t n = (int64_t)TRAIN_NORMS * t->plan->model->ntensors;
+    enum pdl_status st;
 
     if (!u->how->norms || t->skips)
         return PDL_OK;
     memset(u->norms, 0, (size_t)n * sizeof u->norms[0]);
-    for (int i = 0; i < t->plan->nops; i++) {
-        const struct train_op *x = &t->ops[i];
-
-        if (!x->mine || t->plan->ops[i].kind != PDL_PLAN_OP_UPDATE)
-            continue;
-        for (int k = 0; k < x->nout; k++) /* on every rank: it may change the
-                                             optimizer's state */
-            tune(t, &norms_work, cell_of(t, x->out[k]),
-                 &(struct train_tuning){
-                     .how = u->how,
-                     .hyper = u->hyper,
-                     .step = step,
-                     .shard = shard_of(t, x->out[k], x->in[x->nout + k])});
-    }
-    fetch_cells(t);
+    st = look_at_all(
+        t, &norms_work, false,
+        &(struct train_tuning){
+            .how = u->how, .hyper = u->hyper, .step = step_of(t, lr)},
+        err);
+    if (st != PDL_OK)
+        return st;
     take_norms(t);
     return add_over_ranks(t, u->norms, n, err);
 }
@@ -607,14 +663,17 @@ enum pdl_status train_tuner_measure(pdl_trainer *t, double lr,
     return st == PDL_OK ? measure_norms(t, lr, err) : st;
 }
 
-void train_tuner_update(pdl_trainer *t, int op, double lr)
+enum pdl_status train_tuner_update(pdl_trainer *t, int op, double lr,
+                                   struct pdl_err *err)
 {
     const struct train_op *x = &t->ops[op];
     struct train_tuner *u = t->tuner;
     struct train_step step = step_of(t, lr);
+    enum pdl_status st = PDL_OK;
 
     for (int k = 0; !t->skips && k < x->nout; k++) {
         int m = t->plan->tensors[x->out[k]].model_tensor;
+        bool far = train_is_far(t, x->out[k]);
         struct train_tuning one = {
             .how = u->how,
             .hyper = u->hyper,
@@ -623,10 +682,15 @@ void train_tuner_update(pdl_trainer *t, int op, double lr)
 
         if (u->slots[x->out[k]].frozen)
             continue;
+        if (far)
+            st = train_far_arrived(t, x->in[x->nout + k], err);
+        if (st != PDL_OK)
+            break;
         memcpy(one.sums, &u->norms[(ptrdiff_t)TRAIN_NORMS * m],
                sizeof one.sums);
-        tune(t, &apply_work, NULL, &one);
+        tune(t, far, &apply_work, NULL, &one);
     }
+    return st;
 }
 
 /* ---- the loss scale, for checkpoints ------------------------------------------------- */
