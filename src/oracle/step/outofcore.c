@@ -26,6 +26,7 @@ struct chain {
     const struct pdl_model *whole; /* blocks written out */
     int *unit;                     /* of each node */
     int n, *first, *last;          /* nodes of each unit */
+    int each;                      /* groups of a unit */
     struct pdl_karma_block *block;
     struct pdl_outofcore *out;
 };
@@ -45,7 +46,7 @@ struct look {
 static enum pdl_status find_units(struct chain *c, struct pdl_err *err)
 {
     const struct pdl_plan *p;
-    int *group, groups, each;
+    int *group, groups;
     enum pdl_status st =
         pdl_plan_lower(c->arena, c->model, c->plain, c->po, &p, err);
 
@@ -62,9 +63,9 @@ static enum pdl_status find_units(struct chain *c, struct pdl_err *err)
     if (!group || !c->unit || !c->first || !c->last)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     groups = pdl_plan_groups(p->model, group);
-    each = (groups + MOST_UNITS - 1) / MOST_UNITS;
+    c->each = (groups + MOST_UNITS - 1) / MOST_UNITS;
     for (int i = 0; i < p->model->nnodes; i++) {
-        c->unit[i] = group[i] / each;
+        c->unit[i] = group[i] / c->each;
         if (i == 0 || c->unit[i] != c->unit[i - 1])
             c->first[c->n++] = i;
         c->last[c->unit[i]] = i;
@@ -123,6 +124,7 @@ static enum pdl_status write(const struct chain *c,
         moves = moves || x.offload;
         s->clause[s->nclauses++] = x;
     }
+    ahead *= c->each; /* plans count groups */
     s->prefetch = moves && ahead > 1 ? ahead : 0;
     return PDL_OK;
 }
