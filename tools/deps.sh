@@ -14,7 +14,7 @@ build="gcc libc6-dev cmake make ninja-build pkg-config libjansson-dev
 check="$build g++ clang clang-runtime clang-format clang-tidy cppcheck
     libcmocka-dev libhwloc-dev libmicrohttpd-dev libonnx-testdata python3
     man-db libmpich-dev mpich"
-packaging="debhelper dh-python dpkg-dev lintian abigail-tools"
+packaging="build-essential debhelper dh-python dpkg-dev lintian abigail-tools"
 peers="$check python3-yaml libsimgrid-dev python3-torch python3-torchvision
     chromium coinor-cbc python3-jsonschema python3-markdown
     python3-venv mypy $packaging"
