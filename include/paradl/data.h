@@ -208,6 +208,13 @@ void pdl_sampler_saw(pdl_sampler *s, int64_t sample, double loss, bool correct);
 void pdl_sampler_saw_all(pdl_sampler *s, int64_t n, const int64_t *sample,
                          const double *loss, const bool *correct);
 
+/* Does the way to hide take confidences that it is told instead (conf_axis of
+ * kakurenbo)? */
+bool pdl_sampler_asks_confidence(const pdl_sampler *s);
+void pdl_sampler_tell_confidence(pdl_sampler *s, int64_t n,
+                                 const int64_t *sample,
+                                 const double *confidence);
+
 /* Samples that workers exchange in this epoch, to be used from the next: the
  * j-th of a worker leaves `slot` for `to`, and what `from` sends takes its
  * place. Before the last batch, all of them have gone. */

@@ -79,6 +79,10 @@ _FUNCTIONS = {
     "pdl_sampler_saw": (None, [c_void_p, c_int64, c_double, c_bool]),
     "pdl_sampler_saw_all": (None, [c_void_p, c_int64, POINTER(c_int64),
                                    POINTER(c_double), POINTER(c_bool)]),
+    "pdl_sampler_asks_confidence": (c_bool, [c_void_p]),
+    "pdl_sampler_tell_confidence": (None, [c_void_p, c_int64,
+                                           POINTER(c_int64),
+                                           POINTER(c_double)]),
     "pdl_sampler_part": (POINTER(SamplerPart), [c_void_p, c_int]),
     "pdl_sampler_resume": (c_int, [c_void_p, c_int64, POINTER(Err)]),
 }

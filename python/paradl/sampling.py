@@ -147,14 +147,28 @@ class Order:
         if any(not 0 <= s < self._settings["samples"] for s in samples):
             raise IndexError("no such sample")
 
+    @property
+    def asks_confidence(self) -> bool:
+        """Must ``saw`` be told how sure a prediction was? Only where
+        ``hide`` has ``conf_axis=batch``."""
+        return bool(lib.pdl_sampler_asks_confidence(self._at))
+
     def saw(self, samples: Sequence[int], losses: Sequence[float],
-            correct: Sequence[bool]) -> None:
+            correct: Sequence[bool],
+            confidence: Optional[Sequence[float]] = None) -> None:
         """What training, or the forward pass, saw of samples; the same on all
         ranks."""
         n = len(samples)
-        if len(losses) != n or len(correct) != n:
+        if len(losses) != n or len(correct) != n or \
+                (confidence is not None and len(confidence) != n):
             raise ValueError("a loss and a verdict for each sample")
+        if confidence is None and self.asks_confidence:
+            raise ValueError("conf_axis=batch: confidence= is missing")
         self._known(samples)
+        if confidence is not None:
+            lib.pdl_sampler_tell_confidence(
+                self._at, n, (ctypes.c_int64 * n)(*samples),
+                (ctypes.c_double * n)(*confidence))
         lib.pdl_sampler_saw_all(self._at, n, (ctypes.c_int64 * n)(*samples),
                                 (ctypes.c_double * n)(*losses),
                                 (ctypes.c_bool * n)(*correct))

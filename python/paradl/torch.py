@@ -65,7 +65,8 @@ class Sampler(_Sampler):  # type: ignore[type-arg,misc]
         self._given = 0    # batches that were handed out in this epoch
         self._trained = 0  # batches of it that training has told of
         self._begun = False  # an iteration has used this epoch
-        self._seen: List[Tuple[List[int], List[float], List[bool]]] = []
+        self._seen: List[Tuple[List[int], List[float], List[bool],
+                               Optional[List[float]]]] = []
 
     # -- epochs --------------------------------------------------------------
     @property
@@ -124,11 +125,14 @@ class Sampler(_Sampler):  # type: ignore[type-arg,misc]
         """What the learning rate is multiplied with in this epoch."""
         return self.order.rate
 
-    def loss(self, losses: Any, correct: Optional[Any] = None) -> Any:
+    def loss(self, losses: Any, correct: Optional[Any] = None,
+             confidence: Optional[Any] = None) -> Any:
         """Takes note of the next batch's losses (one a sample, and whether it
-        was right) and returns their mean, weighed as the order wants it."""
+        was right) and returns their mean, weighed as the order wants it.
+        ``confidence`` is for ``conf_axis=batch``: what the authors of
+        KAKURENBO take is ``out.softmax(0).max(1).values``."""
         batch = self.order.part(self._trained, self.rank, self.num_replicas)
-        self.saw(batch, losses, correct)
+        self.saw(batch, losses, correct, confidence)
         self._trained += 1
         weights = self.order.weights(batch)
         if weights is None:
@@ -141,12 +145,17 @@ class Sampler(_Sampler):  # type: ignore[type-arg,misc]
         self._trained += 1
 
     def saw(self, indices: Sequence[int], losses: Any,
-            correct: Optional[Any] = None) -> None:
+            correct: Optional[Any] = None,
+            confidence: Optional[Any] = None) -> None:
         """What was seen of some samples: of ``refresh`` for instance."""
+        if confidence is None and self.order.asks_confidence:
+            raise ValueError("conf_axis=batch: confidence= is missing")
         values = losses.detach().double().cpu().tolist()
         right = [False] * len(values) if correct is None else \
             [bool(c) for c in correct.detach().cpu().tolist()]
-        self._seen.append((list(indices), values, right))
+        sure = None if confidence is None else \
+            confidence.detach().double().cpu().tolist()
+        self._seen.append((list(indices), values, right, sure))
 
     def refresh(self) -> Iterator[List[int]]:
         """Hidden samples that want a forward pass at the end of the epoch:
@@ -167,8 +176,8 @@ class Sampler(_Sampler):  # type: ignore[type-arg,misc]
             all_of = [None] * self.num_replicas
             dist.all_gather_object(all_of, seen)  # type: ignore
         for of_rank in all_of:
-            for indices, losses, correct in of_rank:
-                self.order.saw(indices, losses, correct)
+            for indices, losses, correct, sure in of_rank:
+                self.order.saw(indices, losses, correct, sure)
 
     # -- to go on -----------------------------------------------------------
     def state_dict(self) -> Dict[str, Any]:

@@ -14,6 +14,7 @@ enum { DATA_SEEN = 1, DATA_CORRECT = 2 };
 struct data_seen { /* by sample */
     float *loss;   /* of the last time; 1 before the first */
     uint8_t *flags;
+    float *conf; /* where they are told; 0 before the first */
 };
 
 struct pdl_sampler {
@@ -64,7 +65,8 @@ uint32_t data_lowest_losses(pdl_sampler *s, int64_t k, int64_t *equal);
 struct data_hide {
     struct pdl_sampling is;
     void (*choose)(pdl_sampler *s);
-    bool refreshes;     /* hidden samples are looked at again */
+    bool (*told)(const pdl_sampler *s); /* asks for confidences; NULL: no */
+    bool refreshes;                     /* hidden samples are looked at again */
     bool weighs, lists; /* sets weight[]; writes the list itself */
     int history;        /* epochs of losses before the last one: 0 or 2 */
 };

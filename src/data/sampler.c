@@ -59,11 +59,15 @@ static bool new_seen(pdl_sampler *s, struct data_seen *x)
 {
     x->loss = PDL_NEW(s->arena, float, s->opt.samples);
     x->flags = PDL_NEW(s->arena, uint8_t, s->opt.samples);
-    if (!x->loss || !x->flags)
+    if (pdl_sampler_asks_confidence(s))
+        x->conf = PDL_NEW(s->arena, float, s->opt.samples);
+    if (!x->loss || !x->flags || (pdl_sampler_asks_confidence(s) && !x->conf))
         return false;
     for (int64_t i = 0; i < s->opt.samples; i++) {
         x->loss[i] = 1;
         x->flags[i] = 0;
+        if (x->conf)
+            x->conf[i] = 0;
     }
     return true;
 }
@@ -112,6 +116,8 @@ static void list_parts(pdl_sampler *s)
     add_part(s, "sampler.history.1", s->history[0].loss, 4);
     add_part(s, "sampler.history.2", s->history[1].loss, 4);
     add_part(s, "sampler.slot", s->slot, 8);
+    add_part(s, "sampler.before.confidence", s->before.conf, 4);
+    add_part(s, "sampler.now.confidence", s->now.conf, 4);
 }
 
 static enum pdl_status check(const struct pdl_sampler_options *o,
@@ -268,6 +274,9 @@ void pdl_sampler_next(pdl_sampler *s)
         copy_loss(s, &s->before, &s->now);
         memcpy(s->before.flags, s->now.flags, (size_t)s->opt.samples);
     }
+    if (s->before.conf)
+        memcpy(s->before.conf, s->now.conf,
+               (size_t)s->opt.samples * sizeof s->now.conf[0]);
     s->epoch++;
     begin(s);
 }
@@ -286,6 +295,21 @@ void pdl_sampler_saw_all(pdl_sampler *s, int64_t n, const int64_t *sample,
 {
     for (int64_t i = 0; i < n; i++)
         pdl_sampler_saw(s, sample[i], loss[i], correct[i]);
+}
+
+bool pdl_sampler_asks_confidence(const pdl_sampler *s)
+{
+    return s->hide->told && s->hide->told(s);
+}
+
+void pdl_sampler_tell_confidence(pdl_sampler *s, int64_t n,
+                                 const int64_t *sample,
+                                 const double *confidence)
+{
+    for (int64_t i = 0; s->now.conf && i < n; i++) {
+        assert(sample[i] >= 0 && sample[i] < s->opt.samples);
+        s->now.conf[sample[i]] = (float)confidence[i];
+    }
 }
 
 /* ---- asking ------------------------------------------------------------ */

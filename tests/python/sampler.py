@@ -113,6 +113,28 @@ class Orders(unittest.TestCase):
         trained = order.positions(0, order.batches * BATCH)
         self.assertFalse(set(trained) & set(order.hidden))
 
+    def test_told_confidences(self):
+        """Over classes and told the same: the same; told low: none hidden."""
+        hidden = []
+        for axis, sure in (("class", None), ("batch", .9), ("batch", .5)):
+            order = self.make("global", f"kakurenbo:conf_axis={axis}")
+            order.next()
+            everyone = list(range(SAMPLES))
+            if sure:
+                with self.assertRaises(ValueError):
+                    order.saw(everyone, [.1] * SAMPLES, [True] * SAMPLES)
+            order.saw(everyone, [.1] * SAMPLES, [True] * SAMPLES,
+                      sure and [sure] * SAMPLES)
+            other = pickle.loads(pickle.dumps(order))
+            for o in (order, other):
+                o.next()
+            self.assertEqual(order.hidden, other.hidden)
+            hidden.append(order.hidden)
+        # of three epochs the second has 0.8 of f
+        self.assertEqual(len(hidden[0]), int(.8 * .3 * SAMPLES))
+        self.assertEqual(hidden[0], hidden[1])
+        self.assertEqual(hidden[2], [])
+
     def test_wrong(self):
         for bad in (dict(shuffle="nosuch"), dict(hide="kakurenbo:x=1"),
                     dict(batch=1000), dict(labels=[1])):

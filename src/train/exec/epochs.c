@@ -84,6 +84,12 @@ enum pdl_status train_epochs_open(struct train_epochs *e,
         st = pdl_sampler_create(&o, &e->sampler, err);
     if (st != PDL_OK)
         return st;
+    if (pdl_sampler_asks_confidence(e->sampler)) {
+        pdl_say(err, "--hide %s: training knows confidences over classes only",
+                job->hide);
+        pdl_hint(err, "paradl.torch.Sampler takes any: doc/python.md");
+        return PDL_EINVAL;
+    }
     e->weights = PDL_NEW(a, double, p->batch);
     s->sampler = e->sampler;
     pdl_sampler_next(e->sampler);
