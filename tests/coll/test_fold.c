@@ -263,7 +263,7 @@ static void nobody_is_faster_than_the_floors(void **state)
 
 /* ---- scale ------------------------------------------------------------------ */
 
-/* Contended, on 16,384 hosts; each of these took minutes rank by rank. */
+/* Contended, on 16,384 hosts; rank by rank none of these answers in a minute. */
 static void sixteen_thousand_hosts_are_few(void **state)
 {
     static const struct fold_case large[] = {
