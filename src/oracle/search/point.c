@@ -61,7 +61,6 @@ struct oracle_pricer {
     struct oracle_point hopeless_of;
     int hopeless;
     struct oracle_order order[KEPT_ORDERS];
-    double held;
 };
 
 static int64_t pes_of(const struct oracle_point *x)
@@ -101,7 +100,6 @@ struct oracle_pricer *oracle_pricer_make(pdl_arena *a,
     c->lite = (struct oracle){
         .p = &c->plan, .sys = f->sys, .opt = f->opt, .arena = a};
     oracle_settle(&c->lite, &c->changed);
-    c->held = oracle_held(&c->lite);
     c->step = (struct step){
         .o = &c->lite,
         .arena = a,
@@ -142,8 +140,6 @@ static enum pdl_status find_split(struct oracle_pricer *c, int64_t chunks,
                             .lanes = c->plan.lanes,
                             .nstages = c->plan.nstages},
         c->split, err);
-    for (int i = 0; i < c->split->n; i++)
-        c->split->stage[i].held = c->held;
     if (st == PDL_OK) {
         c->split->next = c->splits;
         c->splits = c->split;
@@ -342,17 +338,27 @@ static void keep_floor(struct oracle_pricer *c, const struct oracle_point *x)
         c->floor[!x->no_overlap] = c->least;
 }
 
+/* Are exchanges hidden because weights are sharded? Then the same without is no
+ * bound. */
+static bool hides_sharded(const struct oracle_pricer *c,
+                          const struct oracle_point *x)
+{
+    return oracle_overlaps(&c->lite, x->zero) != oracle_overlaps(&c->lite, 0);
+}
+
 static double floor_of(const struct oracle_pricer *c,
                        const struct oracle_point *x)
 {
-    return same_passes(&c->floor_of, x) ? c->floor[x->no_overlap] : 0;
+    return same_passes(&c->floor_of, x) && !hides_sharded(c, x)
+               ? c->floor[x->no_overlap]
+               : 0;
 }
 
 /* ---- preparing ---------------------------------------------------------------------- */
 
 static bool hides(const struct oracle_pricer *c, const struct oracle_point *x)
 {
-    return !x->no_overlap && oracle_overlaps(&c->lite);
+    return !x->no_overlap && oracle_overlaps(&c->lite, x->zero);
 }
 
 /* Is what is prepared of the same bytes? */
@@ -400,6 +406,8 @@ static enum pdl_status prepare(struct oracle_pricer *c,
         st = describe(c, x, err);
     if (st == PDL_OK)
         st = find_split(c, chunks_of(x), x->bubble > 0, err);
+    for (int i = 0; st == PDL_OK && i < c->split->n; i++)
+        c->split->stage[i].held = oracle_held(&c->lite, x->zero);
     if (st == PDL_OK && !begin_step(c))
         st = pdl_fail(err, PDL_ENOMEM, "out of memory");
     if (st == PDL_OK)
@@ -442,6 +450,7 @@ enum pdl_status oracle_point_floor(struct oracle_pricer *c,
         return PDL_OK;
     }
     base.zero = oracle_work_zero(x) > 0 ? 0 : x->zero;
+    base.activations = x->activations && !hides_sharded(c, x);
     st = make_ready(c, &base, err);
     *least_s = c->least;
     return st;

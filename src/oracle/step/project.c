@@ -378,7 +378,7 @@ static bool run_stage(struct step *c, pdl_arena *a, int s,
                              .update = u,
                              .blocks = 1,
                              .slots = slots,
-                             .held = oracle_held(mine),
+                             .held = oracle_held(mine, mine->p->strategy->zero),
                              .found = PDL_NEW(o->arena, struct stage_found, 1)};
     if (!k->found || !oracle_plan_stage(mine, a, s, price, w, u) ||
         !make_room(c, w, slots))
@@ -407,7 +407,7 @@ static bool begin_step(struct step *c, const struct oracle *o)
                        .splits = pdl_schedule_splits(o->order->schedule),
                        .load = oracle_loading(o),
                        .runs = true,
-                       .overlap = oracle_overlaps(o),
+                       .overlap = oracle_overlaps(o, o->p->strategy->zero),
                        .span = -1};
     c->stage = PDL_NEW(o->arena, struct step_stage, n);
     c->in_flight = PDL_NEW(o->arena, int64_t, n);

@@ -10,19 +10,18 @@
 
 /* ---- what hides what ------------------------------------------------------------ */
 
-bool oracle_overlaps(const struct oracle *o)
+bool oracle_overlaps(const struct oracle *o, int64_t zero)
 {
     const struct pdl_framework *f = o->opt->framework;
 
     return !o->p->strategy->no_overlap && !o->p->strategy->exchange_paper &&
-           !(f && f->no_overlap &&
-             !(f->sharded_overlap && o->p->strategy->zero >= 2));
+           !(f && f->no_overlap && !(f->sharded_overlap && zero >= 2));
 }
 
 /* A processor moves messages itself: what it computes has to wait. */
-double oracle_held(const struct oracle *o)
+double oracle_held(const struct oracle *o, int64_t zero)
 {
-    if (!oracle_overlaps(o) || o->opt->parameters == PDL_IDEAL ||
+    if (!oracle_overlaps(o, zero) || o->opt->parameters == PDL_IDEAL ||
         oracle_without(o, ORACLE_INTERFERENCE))
         return 0;
     return o->pe.core && !(o->sys->pe.interference > 0)

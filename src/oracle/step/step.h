@@ -69,9 +69,10 @@ struct step {
 
 /* ---- time (step.c) ------------------------------------------------------------- */
 
-bool oracle_overlaps(const struct oracle *o);
+/* Of a plan with so much sharded (ZeRO): some hide that alone. */
+bool oracle_overlaps(const struct oracle *o, int64_t zero);
 /* Part of a PE that collectives hold which run beside computation. */
-double oracle_held(const struct oracle *o);
+double oracle_held(const struct oracle *o, int64_t zero);
 /* Seconds of a kind's passes; or, run with its update (again: where both
  * passes end as with the one before). */
 void oracle_time_kind(struct step *c, struct step_stage *k);
