@@ -460,8 +460,8 @@ enum { PDL_MAX_ARGS = 16 };
 struct pdl_args {
     int npos;
     const char *pos[PDL_MAX_ARGS];
-    void *opts;     /* the command's struct, zeroed then filled */
-    uint64_t given; /* bit i: option i of the command, up to 64 */
+    void *opts;        /* the command's struct, zeroed then filled */
+    uint64_t given[2]; /* bit i % 64 of word i / 64: option i of the command */
     bool json, help, quiet;
     bool verbose;
     const char *color;

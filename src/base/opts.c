@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { MOST_OPTIONS = 128 }; /* of a command: bits of pdl_args.given */
+
 #define AT(field) offsetof(struct pdl_args, field)
 // clang-format off
 const struct pdl_opt pdl_common_opts[] = {
@@ -169,8 +171,8 @@ static enum pdl_status take(struct reader *r, int i, const char *value)
                             o->name);
         value = r->argv[r->at++];
     }
-    if (i < r->cmd->nopts && i < 64)
-        r->args->given |= UINT64_C(1) << i;
+    if (i < r->cmd->nopts && i < MOST_OPTIONS)
+        r->args->given[i / 64] |= UINT64_C(1) << i % 64;
     return store(o, i < r->cmd->nopts ? r->args->opts : (void *)r->args, value,
                  r->err);
 }
@@ -178,9 +180,9 @@ static enum pdl_status take(struct reader *r, int i, const char *value)
 bool pdl_opt_given(const struct pdl_cmd *cmd, const struct pdl_args *args,
                    const char *name)
 {
-    for (int i = 0; i < cmd->nopts && i < 64; i++)
+    for (int i = 0; i < cmd->nopts && i < MOST_OPTIONS; i++)
         if (strcmp(cmd->opts[i].name, name) == 0)
-            return args->given >> i & 1;
+            return args->given[i / 64] >> i % 64 & 1;
     return false;
 }
 
@@ -260,7 +262,7 @@ enum pdl_status pdl_opts_parse(const struct pdl_cmd *cmd, int argc, char **argv,
     bool ended = false;
 
     args->npos = 0;
-    args->given = 0;
+    memset(args->given, 0, sizeof args->given);
     while (r.at < argc && st == PDL_OK) {
         const char *word = argv[r.at++];
 

@@ -339,7 +339,9 @@ static int run_plan(const struct pdl_args *given)
     struct pdl_args args = *given;
     struct train_options *o = args.opts;
 
-    args.given <<= TRAIN_WHAT;
+    args.given[1] =
+        given->given[1] << TRAIN_WHAT | given->given[0] >> (64 - TRAIN_WHAT);
+    args.given[0] <<= TRAIN_WHAT;
     args.npos = 0;
     o->plan = given->pos[0];
     o->data = o->data ? o->data : "synthetic";
