@@ -117,7 +117,7 @@ static enum pdl_status add_all(struct bases *b, const char *text, int most_zero,
     s->offload_activations = false;
     s->prefetch = 0;
     for (int64_t z = s->zero; z == s->zero || z <= most_zero; z++)
-        for (int host = 0; host <= b->host && st == PDL_OK; host++) {
+        for (int host = 0; host < (b->host ? 2 : 1) && st == PDL_OK; host++) {
             struct pdl_strategy x = *s;
 
             x.zero = z;
