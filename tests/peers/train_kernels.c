@@ -75,6 +75,9 @@ static void write_attr(struct pdl_json *j, const struct pdl_node *n)
     pdl_json_kint(j, "window", a->window);
     pdl_json_knum(j, "scale", a->scale);
     pdl_json_knum(j, "alpha", alpha);
+    pdl_json_knum(j, "given_alpha", a->alpha);
+    pdl_json_knum(j, "given_beta", a->beta);
+    pdl_json_knum(j, "offset", (double)a->offset);
     pdl_json_knum(j, "beta", beta);
     pdl_json_knum(j, "epsilon", a->epsilon);
     pdl_json_knum(j, "theta", a->theta > 0 ? a->theta : 10000);

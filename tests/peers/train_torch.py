@@ -118,6 +118,36 @@ def join_heads(c, x, shared):
     return torch.cat([heads_of(c, x), each], -1).flatten(2)
 
 
+def slopes(c, heads):
+    """Of ALiBi (Press et al., 2022): a geometric sequence, the heads beyond a
+    power of two between the others."""
+    whole = 1 << (heads.bit_length() - 1)
+    step = [c["given_alpha"] * (n + 1) / whole for n in range(whole)]
+    step += [c["given_alpha"] * (2 * n + 1) / (2 * whole)
+             for n in range(heads - whole)]
+    return torch.tensor([2.0 ** -x * (c["given_beta"] or 1) for x in step],
+                        dtype=torch.float64)
+
+
+def resize(c, x):
+    """Linear: along one dimension after the other, by a matrix each."""
+    if not c["given_alpha"] > 0:
+        return F.interpolate(x, c["dims"], mode="nearest")
+    for d, n in enumerate(c["dims"]):
+        m = x.shape[d + 2]
+        i = torch.arange(n, dtype=torch.float64)
+        at = i * (m - 1) / max(n - 1, 1) if c["offset"] else \
+            (i + c["given_beta"]) * m / n - c["given_beta"]
+        at = at.clamp(0, m - 1)
+        low = at.floor().long().clamp(max=m - 1)
+        high = (low + 1).clamp(max=m - 1)
+        w = torch.zeros(n, m, dtype=torch.float64)
+        w[i.long(), low] += 1 - (at - low)
+        w[i.long(), high] += at - low
+        x = torch.tensordot(x, w.to(x), ([d + 2], [1])).movedim(-1, d + 2)
+    return x
+
+
 def attention(c, q, k, v, table=None):
     n, t, s = q.shape[0], q.shape[1], k.shape[1]
     h, g = c["heads"], c["heads"] // c["kv_heads"]
@@ -128,6 +158,8 @@ def attention(c, q, k, v, table=None):
     if table is not None:
         w = w + table[distance_rows(table.shape[0], c["causal"], t, s)].permute(2, 0, 1)
     i, j = torch.arange(t)[:, None], torch.arange(s)[None]
+    if c["given_alpha"] > 0:
+        w = w - slopes(c, h).to(w)[:, None, None] * (j - i).abs()
     mask = torch.zeros(t, s, dtype=torch.bool)
     if c["causal"]:
         mask |= j > i
@@ -204,7 +236,7 @@ ONE = {
     "unsqueeze": lambda c, x, w: x.unsqueeze(c["dims"][0] + 1),
     "transpose": lambda c, x, w: perms(c, x),
     "slice": lambda c, x, w: x[:, :, c["dims"][0]:c["dims"][1]:c["dims"][2]],
-    "resize": lambda c, x, w: F.interpolate(x, c["dims"], mode="nearest"),
+    "resize": lambda c, x, w: resize(c, x),
     "reduce_mean": lambda c, x, w: reduce(c, x, torch.mean),
     "reduce_sum": lambda c, x, w: reduce(c, x, torch.sum),
     "reduce_max": lambda c, x, w: reduce(c, x, torch.amax),
