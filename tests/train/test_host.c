@@ -43,24 +43,10 @@ static void keep(struct states *s, const pdl_trainer *t, int rank)
 static enum pdl_status body_of(void *ctx, pdl_comm *comm, struct pdl_err *err)
 {
     struct states *s = ctx;
-    struct job *j = s->j;
-    struct pdl_train_noise noise = {.plan = j->plan, .seed = 3};
-    struct pdl_train_feed feed = {.fill = pdl_train_noise, .ctx = &noise};
     int rank = pdl_comm_rank(comm);
     pdl_trainer *t = NULL;
-    enum pdl_status st =
-        train_open(j->plan, comm, &j->opt, j->fault, j->fault_op, &t, err);
+    enum pdl_status st = train_steps(s->j, comm, &t, err);
 
-    for (int k = 0; k < STEPS && st == PDL_OK; k++) {
-        struct pdl_train_result out;
-
-        noise.first = k * j->plan->batch;
-        st = pdl_trainer_step(t, k, 0.05, &feed, &out, err);
-        if (st == PDL_OK && rank == 0)
-            j->loss[k] = out.loss;
-    }
-    if (st == PDL_OK)
-        st = pdl_trainer_fetch(t, err);
     if (st == PDL_OK)
         keep(s, t, rank);
     if (st == PDL_OK && rank == 0)

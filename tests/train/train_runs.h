@@ -52,29 +52,36 @@ static inline void keep_state(pdl_trainer *t, struct pdl_buf *to)
     }
 }
 
+/* A trainer that has done its steps; the caller closes it. */
+static inline enum pdl_status train_steps(struct job *j, pdl_comm *comm,
+                                          pdl_trainer **out,
+                                          struct pdl_err *err)
+{
+    struct pdl_train_noise noise = {.plan = j->plan, .seed = 3};
+    struct pdl_train_feed feed = {.fill = pdl_train_noise, .ctx = &noise};
+    enum pdl_status st =
+        train_open(j->plan, comm, &j->opt, j->fault, j->fault_op, out, err);
+
+    for (int k = 0; k < STEPS && st == PDL_OK; k++) {
+        struct pdl_train_result r;
+
+        noise.first = k * j->plan->batch;
+        st = pdl_trainer_step(*out, k, 0.05, &feed, &r, err);
+        if (st == PDL_OK && pdl_comm_rank(comm) == 0)
+            j->loss[k] = r.loss;
+    }
+    return st == PDL_OK ? pdl_trainer_fetch(*out, err) : st;
+}
+
 static inline enum pdl_status body(void *ctx, pdl_comm *comm,
                                    struct pdl_err *err)
 {
     struct job *j = ctx;
-    struct pdl_train_noise noise = {.plan = j->plan, .seed = 3};
-    struct pdl_train_feed feed = {.fill = pdl_train_noise, .ctx = &noise};
-    int rank = pdl_comm_rank(comm);
     pdl_trainer *t = NULL;
-    enum pdl_status st =
-        train_open(j->plan, comm, &j->opt, j->fault, j->fault_op, &t, err);
+    enum pdl_status st = train_steps(j, comm, &t, err);
 
-    for (int k = 0; k < STEPS && st == PDL_OK; k++) {
-        struct pdl_train_result out;
-
-        noise.first = k * j->plan->batch;
-        st = pdl_trainer_step(t, k, 0.05, &feed, &out, err);
-        if (st == PDL_OK && rank == 0)
-            j->loss[k] = out.loss;
-    }
     if (st == PDL_OK)
-        st = pdl_trainer_fetch(t, err);
-    if (st == PDL_OK)
-        keep_state(t, &j->state[rank]);
+        keep_state(t, &j->state[pdl_comm_rank(comm)]);
     pdl_trainer_close(t);
     return st;
 }
