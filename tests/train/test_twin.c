@@ -26,7 +26,8 @@ struct example {
     double clip;
 };
 
-#define GPT "gpt:layers=2,hidden=12,heads=3,ffn=20,vocab=17,seq=8"
+#define GPT    "gpt:layers=2,hidden=12,heads=3,ffn=20,vocab=17,seq=8"
+#define RESNET "resnet-cifar:depth=8,input=8"
 #define MOE \
     "moe:layers=2,hidden=8,heads=2,ffn=6,vocab=11,seq=5,experts=4,topk=2"
 
@@ -50,6 +51,9 @@ static const struct example examples[] = {
     {GPT,      "context=2(plain)",   4, PDL_BF16, "sgd",  0  },
     {GPT,      "context=2(gather)",            4, PDL_F32, "sgd",   0  },
     {GPT,      "data=2,recompute=full",        4, PDL_F32, "sgd",   0.1},
+    {RESNET,   "serial",                       2, PDL_F32, "sgd",   0  },
+    {RESNET,   "data=2,recompute=full",        4, PDL_BF16, "sgd",  0  },
+    {RESNET,   "accumulate=2",                 4, PDL_F32, "adamw", 0  },
     {MOE,      "expert=2",                     4, PDL_F64, "sgd",   0  },
     {MOE,      "data=2,expert=2",              4, PDL_F64, "sgd",   0  },
 };
@@ -65,6 +69,46 @@ static struct job job_of(pdl_arena *a, const struct example *e)
                 .seed = 5,
                 .poison = true},
         .fault_op = -1};
+}
+
+/* Operations that others do for them. */
+static int joined(const struct pdl_plan *plan, const char *device,
+                  void (*watch)(void *ctx, const struct pdl_train_seen *seen))
+{
+    struct pdl_train_options opt = {
+        .backend = "ref", .device = device, .watch = watch};
+    pdl_comm *comm = NULL;
+    pdl_trainer *t = NULL;
+    struct pdl_err err;
+    int n = 0;
+
+    assert_int_equal(pdl_comm_create_memory(1, NULL, &comm, &err), PDL_OK);
+    assert_int_equal(
+        train_open(plan, comm, &opt, TRAIN_FAULT_NONE, -1, &t, &err), PDL_OK);
+    for (int i = 0; i < plan->nops; i++)
+        n += t->ops[i].joined;
+    pdl_trainer_close(t);
+    pdl_comm_destroy(comm);
+    return n;
+}
+
+static void ignore(void *ctx, const struct pdl_train_seen *seen)
+{
+    (void)ctx, (void)seen;
+}
+
+static void what_follows_each_other_is_one_kernel(void **state)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    const struct pdl_plan *net = lowered(a, RESNET, "serial", 2, PDL_F32);
+    const struct pdl_plan *gpt = lowered(a, GPT, "serial", 2, PDL_F32);
+
+    (void)state;
+    assert_true(joined(net, "twin", NULL) > 20);
+    assert_true(joined(gpt, "twin", NULL) > 10);
+    assert_int_equal(joined(net, "twin", ignore), 0); /* each is looked at */
+    assert_int_equal(joined(net, NULL, NULL), 0);
+    pdl_arena_destroy(a);
 }
 
 static void the_twin_has_the_bits_of_the_host(void **state)
@@ -194,6 +238,7 @@ static void an_unknown_device_is_told_in_one_line(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_follows_each_other_is_one_kernel),
         cmocka_unit_test(the_twin_has_the_bits_of_the_host),
         cmocka_unit_test(a_missing_event_is_found),
         cmocka_unit_test(memory_freed_too_early_is_found),
