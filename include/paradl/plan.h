@@ -67,7 +67,9 @@ struct pdl_clause {
     struct pdl_term term[PDL_MAX_TERMS];
     bool own_recompute; /* these layers choose for themselves */
     enum pdl_recompute recompute;
-    bool offload; /* what they keep for backward waits in the host's memory */
+    /* in the host's memory: what they keep for backward, and what the
+     * optimizer keeps for their weights */
+    bool offload, offload_optimizer;
 };
 
 /* Choices that are words; the parser, the printer and the messages read one
@@ -131,6 +133,8 @@ void pdl_strategy_print(const struct pdl_strategy *s, struct pdl_sink *out);
 int pdl_plan_groups(const struct pdl_model *m, int *group);
 /* Do activations, of all layers or of some, wait in the host's memory? */
 bool pdl_strategy_offloads(const struct pdl_strategy *s);
+/* Are the optimizer's states of any layer there? */
+bool pdl_strategy_hosts_states(const struct pdl_strategy *s);
 bool pdl_strategy_equal(const struct pdl_strategy *a,
                         const struct pdl_strategy *b);
 

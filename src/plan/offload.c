@@ -95,6 +95,15 @@ bool pdl_strategy_offloads(const struct pdl_strategy *s)
     return any;
 }
 
+bool pdl_strategy_hosts_states(const struct pdl_strategy *s)
+{
+    bool any = s->offload_optimizer;
+
+    for (int c = 0; c < s->nclauses; c++)
+        any = any || s->clause[c].offload_optimizer;
+    return any;
+}
+
 /* What is no layer's goes with the layer before it. */
 static void note_forward(struct offload *f, const struct pdl_plan_item *it)
 {

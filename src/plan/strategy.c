@@ -364,12 +364,13 @@ static enum pdl_status read_compress(struct reader *rd, const char *value)
     return PDL_OK;
 }
 
-static enum pdl_status read_offload(struct reader *rd, const char *value)
+static enum pdl_status read_offload(struct reader *rd, const char *value,
+                                    bool *optimizer, bool *activations)
 {
     if (strcmp(value, "optimizer") == 0)
-        rd->out->offload_optimizer = true;
+        *optimizer = true;
     else if (strcmp(value, "activations") == 0)
-        rd->out->offload_activations = true;
+        *activations = true;
     else
         return BAD(rd, "offload: '%.40s' is not optimizer or activations",
                    value);
@@ -419,7 +420,8 @@ read_option(struct reader *rd, const struct plan_option *o, const char *value)
     case PLAN_OPT_COMPRESS:
         return read_compress(rd, value);
     case PLAN_OPT_OFFLOAD:
-        return read_offload(rd, value);
+        return read_offload(rd, value, &rd->out->offload_optimizer,
+                            &rd->out->offload_activations);
     }
     return PDL_EWRONG;
 }
@@ -431,14 +433,8 @@ static enum pdl_status read_own(struct reader *rd, struct pdl_clause *c,
     enum pdl_status st;
     int k;
 
-    if (kind == PLAN_OPT_OFFLOAD) {
-        c->offload = strcmp(value, "activations") == 0;
-        return c->offload ? PDL_OK
-                          : BAD(rd,
-                                "offload: of some layers only "
-                                "activations, not '%.40s'",
-                                value);
-    }
+    if (kind == PLAN_OPT_OFFLOAD)
+        return read_offload(rd, value, &c->offload_optimizer, &c->offload);
     if (c->own_recompute)
         return BAD(rd, "'recompute' is given twice");
     st = read_choice(rd, "recompute", plan_recomputes, value, &k);
@@ -629,7 +625,8 @@ static bool same_clause(const struct pdl_clause *a, const struct pdl_clause *b)
 {
     if (!same_text(a->layers, b->layers) || a->nterms != b->nterms ||
         a->own_recompute != b->own_recompute || a->recompute != b->recompute ||
-        a->offload != b->offload)
+        a->offload != b->offload ||
+        a->offload_optimizer != b->offload_optimizer)
         return false;
     for (int t = 0; t < a->nterms; t++) {
         const struct pdl_term *x = &a->term[t], *y = &b->term[t];

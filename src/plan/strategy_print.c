@@ -129,6 +129,28 @@ static void print_options(const struct pdl_strategy *s, const char *before,
         print_option(s, &plan_options[o], &before, out);
 }
 
+static void print_clause(const struct pdl_strategy *s,
+                         const struct pdl_clause *c, struct pdl_sink *out)
+{
+    const char *before = "";
+
+    for (int t = 0; t < c->nterms; t++, before = ",") {
+        pdl_puts(out, before);
+        print_term(s, &c->term[t], out);
+    }
+    if (c->own_recompute) {
+        pdl_printf(out, "%srecompute=%s", before,
+                   plan_recomputes[c->recompute]);
+        before = ",";
+    }
+    if (c->offload_optimizer) {
+        pdl_printf(out, "%soffload=optimizer", before);
+        before = ",";
+    }
+    if (c->offload)
+        pdl_printf(out, "%soffload=activations", before);
+}
+
 void pdl_strategy_print(const struct pdl_strategy *s, struct pdl_sink *out)
 {
     bool star = strcmp(s->clause[0].layers, "*") == 0;
@@ -140,16 +162,7 @@ void pdl_strategy_print(const struct pdl_strategy *s, struct pdl_sink *out)
             pdl_puts(out, "; ");
         if (i > 0 || !star || s->nclauses > 1)
             pdl_printf(out, "%s: ", c->layers);
-        for (int t = 0; t < c->nterms; t++) {
-            pdl_puts(out, t ? "," : "");
-            print_term(s, &c->term[t], out);
-        }
-        if (c->own_recompute)
-            pdl_printf(out, "%srecompute=%s", c->nterms ? "," : "",
-                       plan_recomputes[c->recompute]);
-        if (c->offload)
-            pdl_printf(out, "%soffload=activations",
-                       c->nterms || c->own_recompute ? "," : "");
+        print_clause(s, c, out);
         if (i == 0 && star)
             print_options(s, ",", out);
     }

@@ -2,7 +2,8 @@
  *
  * Gradient exchange and weight update. Gradients that are partial over the
  * same factors share buckets, filled in the order backward makes them; a
- * bucket is one allreduce and one update. */
+ * bucket is one allreduce and one update. Weights whose states the host keeps
+ * have buckets of their own. */
 #include "plan_priv.h"
 
 #include <string.h>
@@ -12,6 +13,7 @@ static const int64_t DEFAULT_BUCKET = 25 << 20;
 struct plan_bucket {
     struct plan_bucket *next;
     uint32_t group;
+    bool host; /* has the states */
     int64_t bytes;
     int n;
     int weight[PLAN_MAX_BUCKET], grad[PLAN_MAX_BUCKET];
@@ -79,6 +81,14 @@ static int add_for(struct plan_lower *lo, int grad, struct pdl_plan_tensor *t)
     return made;
 }
 
+static bool is_hosted(const struct plan_lower *lo, int node)
+{
+    int c = lo->clause[node];
+
+    return lo->strategy->offload_optimizer ||
+           (c >= 0 && lo->strategy->clause[c].offload_optimizer);
+}
+
 /* offload=optimizer (ZeRO-Offload, Ren et al. 2021): gradients go to the host,
  * which keeps the optimizer's state and a copy of what it updates; the new
  * weights come back. */
@@ -144,7 +154,7 @@ static void flush(struct plan_lower *lo, struct plan_bucket *b)
                                           .group = b->group,
                                           .compress = lo->strategy->compress});
     }
-    if (lo->strategy->offload_optimizer)
+    if (b->host)
         update_on_host(lo, b, out);
     else
         update_here(lo, b, out);
@@ -163,11 +173,12 @@ static int64_t tensor_bytes(const struct plan_lower *lo, int t)
 }
 
 /* The bucket of a set of factors; few sets exist, stages share them. */
-static struct plan_bucket *bucket_for(struct plan_lower *lo, uint32_t group)
+static struct plan_bucket *bucket_for(struct plan_lower *lo, uint32_t group,
+                                      bool host)
 {
     struct plan_bucket *b = lo->buckets;
 
-    while (b && b->group != group)
+    while (b && (b->group != group || b->host != host))
         b = b->next;
     if (b)
         return b;
@@ -177,6 +188,7 @@ static struct plan_bucket *bucket_for(struct plan_lower *lo, uint32_t group)
         return NULL;
     }
     b->group = group;
+    b->host = host;
     b->next = lo->buckets;
     lo->buckets = b;
     return b;
@@ -209,7 +221,7 @@ static void note(struct plan_lower *lo, uint32_t group, int64_t bytes,
         lo->stage_now, lo->round_now, group, bytes, full};
 }
 
-static void update_weight(struct plan_lower *lo, int id)
+static void update_weight(struct plan_lower *lo, int id, bool host)
 {
     int64_t limit = pdl_plan_bucket_bytes(lo->strategy);
     struct plan_weight *w = plan_weight_here(lo, id);
@@ -219,7 +231,7 @@ static void update_weight(struct plan_lower *lo, int id)
 
     if (!w || w->grad < 0 || lo->status != PDL_OK)
         return;
-    b = bucket_for(lo, partial_over(lo, w->grad));
+    b = bucket_for(lo, partial_over(lo, w->grad), host);
     if (!b)
         return;
     b->weight[b->n] = w->state >= 0 ? w->state : w->tensor;
@@ -263,7 +275,7 @@ void plan_update(struct plan_lower *lo)
             continue;
         plan_at_node(lo, i);
         for (int j = n->nweights - 1; j >= 0; j--)
-            update_weight(lo, n->weights[j]);
+            update_weight(lo, n->weights[j], is_hosted(lo, i));
     }
     plan_at_node(lo, -1);
     for (struct plan_bucket *b = lo->buckets; b; b = b->next)

@@ -418,9 +418,13 @@ static void add_options(struct pdl_rng *rng, const char *axes, char *text,
         ",offload=activations,prefetch=2",
         ",offload=optimizer",
         ",offload=optimizer,offload=activations"};
-    static const char *const own[] = {
-        "recompute=full", "recompute=none", "recompute=selective-op",
-        "offload=activations", "recompute=full,offload=activations"};
+    static const char *const own[] = {"recompute=full",
+                                      "recompute=none",
+                                      "recompute=selective-op",
+                                      "offload=activations",
+                                      "recompute=full,offload=activations",
+                                      "offload=optimizer",
+                                      "recompute=full,offload=optimizer"};
     const char *z = zero[pick(rng, 0, 6)], *r = recompute[pick(rng, 0, 5)];
     const char *o = offload[pick(rng, 0, 5)];
     char all[160];
@@ -428,7 +432,7 @@ static void add_options(struct pdl_rng *rng, const char *axes, char *text,
     snprintf(all, sizeof all, "%s%s%s", z, r, o);
     if (!strchr(axes, ';') && pick(rng, 0, 5) == 0) { /* some blocks' own */
         snprintf(text, size, "*: %s%s; *1*: %s", axes, all,
-                 own[pick(rng, 0, 4)]);
+                 own[pick(rng, 0, 6)]);
         return;
     }
     if (strchr(axes, ';') && *all)

@@ -47,6 +47,12 @@ static void print_and_parse_are_inverse(void **state)
         {"pipe=3(gpipe,m=4,at=conv3+fc6),data=2", NULL},
         {"*: pipe=2(m=4,at=b); a: data=2; b: data=2,offload=activations", NULL},
         {"*: data=2; a: recompute=full,offload=activations", NULL},
+        {"*: data=2; a: recompute=full,offload=optimizer,offload=activations",
+         NULL},
+        {"*: data=2; a: offload=activations,offload=optimizer; b: filter=2,"
+         "offload=optimizer",
+         "*: data=2; a: offload=optimizer,offload=activations; b: filter=2,"
+         "offload=optimizer"},
         {"*: data=1,prefetch=2; a..b+c: offload=activations; d..e+f..g: "
          "recompute=full",
          NULL},
@@ -106,10 +112,8 @@ static void nonsense_is_named_with_its_column(void **state)
          "write it like expert=8(imbalance=1.3)"},
         {"pipe=2(at=)", "strategy:1: pipe: 'at' wants layers: at=conv3+fc6",
          ""},
-        {"conv1: offload=optimizer",
-         "strategy:8: offload: of some layers only activations, not "
-         "'optimizer'",
-         ""},
+        {"conv1: offload=weights",
+         "strategy:8: offload: 'weights' is not optimizer or activations", ""},
         {"compress=topk:2",
          "strategy:1: compress: 'topk:2' is not topk:SHARE, powersgd:RANK, "
          "int8, bf16, fp16, sign or lossless",

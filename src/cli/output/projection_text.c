@@ -28,7 +28,7 @@ static void print_times(const struct cli_job *j)
         {"update", x->update_s},
         {"exposed communication", x->exposed_comm_s},
         {"pipeline bubble", x->bubble_s},
-        {j->plan->strategy->offload_optimizer ||
+        {pdl_strategy_hosts_states(j->plan->strategy) ||
                  pdl_strategy_offloads(j->plan->strategy)
              ? "input, offload copies"
              : "input",

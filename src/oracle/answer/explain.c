@@ -242,7 +242,7 @@ static double io_staging(const struct oracle_why *w, const char **text)
 
     if (share < WORTH)
         return 0;
-    if (s->offload_optimizer || pdl_strategy_offloads(s)) {
+    if (pdl_strategy_hosts_states(s) || pdl_strategy_offloads(s)) {
         *text = pdl_arena_printf(
             w->arena,
             "Copies to and from the host's memory take %s that nothing hides "

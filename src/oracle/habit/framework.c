@@ -131,7 +131,7 @@ static struct framework_asked asked_of(const struct pdl_strategy *s)
         .schedule = s->schedule,
         .context = s->context_kind,
         .recompute = s->recompute,
-        .optimizer = s->offload_optimizer,
+        .optimizer = pdl_strategy_hosts_states(s),
         .activations = pdl_strategy_offloads(s),
         .no_overlap = s->no_overlap,
         .by_layer = s->nclauses > 1,

@@ -42,10 +42,10 @@ enum pdl_status oracle_host_known(const struct oracle *o, struct pdl_err *err)
     const struct pdl_host *h = &o->sys->node.host;
     const char *what = NULL;
 
-    if ((s->offload_optimizer || pdl_strategy_offloads(s)) &&
+    if ((pdl_strategy_hosts_states(s) || pdl_strategy_offloads(s)) &&
         !(h->pcie_bytes_per_s > 0))
         what = "pcie_bandwidth";
-    else if (s->offload_optimizer && !(h->memory_bytes_per_s > 0))
+    else if (pdl_strategy_hosts_states(s) && !(h->memory_bytes_per_s > 0))
         what = "memory_bandwidth";
     if (!what)
         return PDL_OK;

@@ -66,7 +66,7 @@ static const char *arch_of(const struct pdl_pe *pe)
 static void how_of(const struct pdl_strategy *s, bool pipe, char *buf,
                    size_t size)
 {
-    bool host = s->offload_optimizer || pdl_strategy_offloads(s);
+    bool host = pdl_strategy_hosts_states(s) || pdl_strategy_offloads(s);
     char zero[32] = "";
 
     if (s->zero > 0)

@@ -52,7 +52,7 @@ static int complexity(const struct pdl_strategy *s)
            (s->schedule != PDL_SCHEDULE_1F1B) +
            (s->schedule > PDL_SCHEDULE_INTERLEAVED) + (s->zero > 1) +
            (s->zero_group > 0) + (s->recompute != PDL_RECOMPUTE_NONE) +
-           2 * s->offload_optimizer + 2 * pdl_strategy_offloads(s) +
+           2 * pdl_strategy_hosts_states(s) + 2 * pdl_strategy_offloads(s) +
            s->no_overlap + (s->context_kind != PDL_CONTEXT_RING) +
            is_reordered(s);
 }

@@ -286,7 +286,7 @@ static bool write_update(const struct oracle *o, struct program *p,
     u->n = steps ? oracle_program_update(p, steps) : -1;
     u->steps = steps;
     u->price = price;
-    u->optimizer = o->p->strategy->offload_optimizer;
+    u->optimizer = pdl_strategy_hosts_states(o->p->strategy);
     if (u->n >= 0)
         oracle_add_steps(u);
     return u->n >= 0;
