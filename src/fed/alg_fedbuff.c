@@ -6,21 +6,25 @@
  * the server adds their mean, each divided by sqrt(1 + staleness), and that is
  * a round. Who comes back when follows from the devices' speeds alone, so the
  * plan knows it; a client is trained when it begins, and what it changed waits
- * on a shelf until it would have come back. */
+ * on a shelf until it would have come back. Who drops out or is too late fills
+ * no place in the buffer: another client begins in its stead. */
 #include "fed/fed_priv.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 enum { BUFFER, ETA };
+enum { MOST_LOST = 64 }; /* clients tried for one that comes back */
 
 struct under_way {
     int64_t client, version, slot;
     double end_s;
-    bool free;
+    bool free, lost;
 };
 struct buff {
     struct under_way *at; /* `wide` of them */
     int64_t wide, buffer, slots, begun;
+    int64_t most; /* tasks of a round: where nearly all are lost, it ends */
     double now_s;
     bool *used;      /* by slot */
     int64_t *arrive; /* slots that come back in this round, in order, */
@@ -40,11 +44,12 @@ static enum pdl_status begin(struct fed *f, struct pdl_err *err)
     *b = (struct buff){.wide = wide < f->able ? wide : f->able};
     b->buffer = buffer < b->wide ? buffer : b->wide;
     b->slots = b->wide + b->buffer;
+    b->most = MOST_LOST * b->slots;
     b->at = PDL_NEW(f->arena, struct under_way, b->wide);
     b->used = PDL_NEW(f->arena, bool, b->slots);
     b->arrive = PDL_NEW(f->arena, int64_t, b->buffer);
     b->stale = PDL_NEW(f->arena, int64_t, b->buffer);
-    b->slot = PDL_NEW(f->arena, int64_t, b->slots);
+    b->slot = PDL_NEW(f->arena, int64_t, b->most);
     if (!b->at || !b->used || !b->arrive || !b->stale || !b->slot)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     for (int64_t i = 0; i < b->wide; i++)
@@ -76,18 +81,23 @@ static void start(struct fed *f, struct fed_plan *p, struct under_way *u)
 {
     struct buff *b = f->own;
     int64_t c = next_client(f, b), slot = 0;
+    struct pdl_fed_task *t;
 
     while (b->used[slot])
         slot++;
     b->used[slot] = true;
-    *u = (struct under_way){
-        .client = c,
-        .version = p->is.round,
-        .slot = slot,
-        .end_s = b->now_s + fed_seconds(f, c, f->job->epochs)};
     b->slot[p->is.ntasks] = slot;
     fed_plan_task(p, PDL_FED_GLOBAL);
     fed_plan_visit(p, c, f->job->epochs);
+    *u = (struct under_way){.client = c, .version = p->is.round, .slot = slot};
+    if (p->failed)
+        return;
+    t = &p->task[p->is.ntasks - 1];
+    fed_judge_task(f, p, t);
+    u->lost = t->lost != NULL;
+    u->end_s = b->now_s + (f->job->deadline_s > 0
+                               ? fmin(t->seconds, f->job->deadline_s)
+                               : t->seconds);
 }
 
 static struct under_way *first_back(struct buff *b)
@@ -98,6 +108,17 @@ static struct under_way *first_back(struct buff *b)
         if (!b->at[i].free && (!best || b->at[i].end_s < best->end_s))
             best = &b->at[i];
     return best;
+}
+
+static void come_back(struct buff *b, struct under_way *u, int64_t round)
+{
+    u->free = true;
+    if (u->lost) {
+        b->used[u->slot] = false;
+        return;
+    }
+    b->arrive[b->narrive] = u->slot;
+    b->stale[b->narrive++] = round - u->version;
 }
 
 /* Slots of what the round before took are free again. */
@@ -112,14 +133,14 @@ static void plan(struct fed *f, struct fed_plan *p)
     for (int64_t i = 0; i < b->wide; i++)
         if (b->at[i].free)
             start(f, p, &b->at[i]);
-    while (b->narrive < b->buffer) {
+    while (b->narrive < b->buffer && !p->failed) {
         struct under_way *u = first_back(b);
 
+        if (!u)
+            break;
         b->now_s = u->end_s;
-        b->arrive[b->narrive] = u->slot;
-        b->stale[b->narrive++] = p->is.round - u->version;
-        u->free = true;
-        if (b->narrive < b->buffer)
+        come_back(b, u, p->is.round);
+        if (b->narrive < b->buffer && p->is.ntasks < b->most)
             start(f, p, u);
     }
     p->is.seconds = b->now_s - from;
@@ -134,23 +155,25 @@ static void take(struct fed *f, const struct fed_back *b)
         to[i] = b->up[i] - f->model[i];
 }
 
+/* Of a client whose model was no numbers there is nothing on the shelf. */
 static void end(struct fed *f)
 {
     const struct buff *b = f->own;
+    double n = 0;
 
     for (int64_t k = 0; k < b->narrive; k++) {
         double weight = 1 / sqrt(1 + (double)b->stale[k]);
-        float *d = fed_slot(f, 0, b->arrive[k]);
+        float **d = &f->shelf[0].at[b->arrive[k]];
 
-        for (int64_t i = 0; i < f->n; i++) {
-            f->sum[i] += weight * (double)d[i];
-            d[i] = 0; /* of who dropped out the next time nothing comes */
-        }
+        for (int64_t i = 0; *d && i < f->n; i++)
+            f->sum[i] += weight * (double)(*d)[i];
+        n += *d != NULL;
+        free(*d);
+        *d = NULL;
     }
-    for (int64_t i = 0; i < f->n; i++)
+    for (int64_t i = 0; i < f->n && n > 0; i++)
         f->model[i] =
-            (float)((double)f->model[i] +
-                    fed_value(f, ETA) * f->sum[i] / (double)b->narrive);
+            (float)((double)f->model[i] + fed_value(f, ETA) * f->sum[i] / n);
 }
 
 const struct fed_alg fed_alg_fedbuff = {
@@ -158,6 +181,7 @@ const struct fed_alg fed_alg_fedbuff = {
            .summary = "asynchronous: a round is a buffer of changes",
            .keys = {{"buffer", "changes that make a round", 10, 1, 1e6, NULL},
                     {"eta", "rate of the server", 1, 1e-6, 1e3, NULL}}},
+    .waits = true,
     .open = begin,
     .plan = plan,
     .take = take,

@@ -117,6 +117,7 @@ struct fed {
     const struct pdl_fed_job *job;
     pdl_comm *comm;
     int rank, ranks;
+    bool dry; /* plans alone: no table of what comes back is kept */
     pdl_arena *arena, *plans; /* of the run; of a round */
     const struct fed_alg *alg;
     struct pdl_sampling_setting with;
@@ -158,6 +159,7 @@ struct fed_alg {
     int down, up; /* vectors beside the model that go to a task, and back */
     bool distils;
     bool apart;    /* models that are not one: each client's is tested */
+    bool waits;    /* what is trained may be added in a later round */
     int parts_key; /* which parameter says how many networks; 0: one */
     enum pdl_status (*open)(struct fed *f, struct pdl_err *err);
     /* Writes the round's tasks; a function of the seed and the rounds before,
@@ -208,6 +210,9 @@ int64_t fed_samples(const struct fed *f, int64_t client);
 double fed_seconds(const struct fed *f, int64_t client, int64_t epochs);
 int64_t fed_down_bytes(const struct fed *f); /* to a task, and back */
 int64_t fed_up_bytes(const struct fed *f);
+/* Seconds of a task, and why nothing comes back of it. */
+void fed_judge_task(const struct fed *f, const struct fed_plan *p,
+                    struct pdl_fed_task *t);
 enum pdl_status fed_plan_round(struct fed *f, struct pdl_err *err);
 double fed_value(const struct fed *f, int key); /* of the algorithm */
 double fed_rate(const struct fed *f);           /* of clients in this round */

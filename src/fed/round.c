@@ -143,19 +143,34 @@ int64_t fed_up_bytes(const struct fed *f)
     return 4 * f->n * (1 + f->alg->up);
 }
 
-static void judge_task(const struct fed *f, struct fed_plan *p,
-                       struct pdl_fed_task *t)
+/* Samples in one place are trained by one device, which is always there. */
+static double pooled_seconds(const struct fed *f, const struct fed_plan *p,
+                             const struct pdl_fed_task *t)
+{
+    const struct pdl_fed_job *o = f->job;
+    double n = 0;
+
+    for (int64_t i = t->first; i < t->first + t->nvisits; i++)
+        n += (double)(fed_samples(f, p->visit[i].client) * p->visit[i].epochs);
+    n = o->steps > 0 ? (double)(o->steps * o->batch) : n;
+    return n / (o->speed > 0 ? o->speed : 100);
+}
+
+void fed_judge_task(const struct fed *f, const struct fed_plan *p,
+                    struct pdl_fed_task *t)
 {
     bool drops = false;
 
-    for (int64_t i = t->first; i < t->first + t->nvisits; i++) {
+    t->seconds = t->pooled ? pooled_seconds(f, p, t) : 0;
+    for (int64_t i = t->first; i < t->first + t->nvisits && !t->pooled; i++) {
         t->seconds += fed_seconds(f, p->visit[i].client, p->visit[i].epochs);
         drops = drops || fed_unit(f, FED_DRAW_DROP, p->is.round,
                                   p->visit[i].client) < f->job->drop;
     }
     if (drops)
         t->lost = "dropped";
-    else if (f->job->deadline_s > 0 && t->seconds > f->job->deadline_s)
+    else if (!t->pooled && f->job->deadline_s > 0 &&
+             t->seconds > f->job->deadline_s)
         t->lost = "late";
 }
 
@@ -204,7 +219,7 @@ enum pdl_status fed_plan_round(struct fed *f, struct pdl_err *err)
         return pdl_fail(err, PDL_ENOMEM, "out of memory for a round");
     f->nlive = 0;
     for (int64_t i = 0; i < p->is.ntasks; i++) {
-        judge_task(f, p, &p->task[i]);
+        fed_judge_task(f, p, &p->task[i]);
         add_up(f, p, &p->task[i]);
         if (!p->task[i].lost)
             f->live[f->nlive++] = i;

@@ -275,7 +275,7 @@ static enum pdl_status end_round(struct fed *f, struct pdl_fed_line *line,
         if (f->gone > 0)
             note(f, "round %lld: no numbers came back from client%s",
                  (long long)r->round, f->lost);
-        if (f->came == 0)
+        if (f->came == 0 && !f->alg->waits)
             note(f, "round %lld: nothing came back, the model stays",
                  (long long)r->round);
     }
@@ -453,7 +453,7 @@ enum pdl_status pdl_fed_project(const struct pdl_fed_job *job,
                                 struct pdl_fed_projection *out,
                                 struct pdl_err *err)
 {
-    struct fed f = {.job = job, .ranks = 1};
+    struct fed f = {.job = job, .ranks = 1, .dry = true};
     struct pdl_fed_projection x = {.rounds = 0};
     double *seconds = calloc((size_t)job->rounds + 1, sizeof seconds[0]), n;
     enum pdl_status st = seconds ? open_all(&f, err)
@@ -485,7 +485,7 @@ enum pdl_status pdl_fed_project(const struct pdl_fed_job *job,
 enum pdl_status pdl_fed_emit(const struct pdl_fed_job *job,
                              struct pdl_sink *out, struct pdl_err *err)
 {
-    struct fed f = {.job = job, .ranks = 1};
+    struct fed f = {.job = job, .ranks = 1, .dry = true};
     enum pdl_status st = open_all(&f, err);
 
     for (; st == PDL_OK && f.sum_up.rounds < job->rounds; f.sum_up.rounds++) {

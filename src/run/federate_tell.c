@@ -88,7 +88,8 @@ static void text_line(const struct pdl_fed_line *l)
                (long long)l->trained);
     if (l->lost > 0)
         pdl_printf(out, " (%lld lost)", (long long)l->lost);
-    pdl_printf(out, "  loss %.4f", l->train_loss);
+    if (l->trained > 0)
+        pdl_printf(out, "  loss %.4f", l->train_loss);
     if (!isnan(l->accuracy))
         pdl_printf(out, "  test loss %.4f  accuracy %.2f %%", l->loss,
                    100 * l->accuracy);

@@ -328,6 +328,26 @@ static void stale_changes_count_less(void **state)
     close_world(&x);
 }
 
+/* The mean is over what came back in numbers. */
+static void who_sends_no_numbers_is_not_in_the_buffer(void **state)
+{
+    double model[N];
+    float w[N];
+    struct world x;
+
+    (void)state;
+    open_world(&x, "iid", 2);
+    x.s.job.spread = 0;
+    x.s.job.spoil = 0;
+    x.s.job.rounds = 1;
+    memcpy(w, x.start, sizeof w);
+    visit(&x, 1, NULL, w);
+    for (int i = 0; i < N; i++)
+        model[i] = (double)w[i];
+    compare(&x, "fedbuff:buffer=2", model);
+    close_world(&x);
+}
+
 /* ---- clusters ------------------------------------------------------------ */
 
 /* Two clients have five of the classes, the third the others: each cluster has
@@ -405,6 +425,7 @@ int main(void)
         cmocka_unit_test(variates_correct_every_step),
         cmocka_unit_test(a_pair_trains_two_models_on_both_data),
         cmocka_unit_test(stale_changes_count_less),
+        cmocka_unit_test(who_sends_no_numbers_is_not_in_the_buffer),
         cmocka_unit_test(clusters_weigh_the_same),
         cmocka_unit_test(a_travelling_model_is_held_back),
     };

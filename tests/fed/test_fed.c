@@ -507,6 +507,58 @@ static void who_drops_out_or_is_late_is_counted(void **state)
     small_close(&s);
 }
 
+/* A buffer is filled by who comes back, and samples in one place by nobody's
+ * absence; where all are lost a round ends all the same. */
+static void dropouts_fill_no_buffer(void **state)
+{
+    struct pdl_fed_projection x;
+    struct pdl_err err = {"", ""};
+    struct small s;
+
+    (void)state;
+    small_open(&s, 300, false, "iid", 30);
+    s.job.algorithm = "fedbuff:buffer=5";
+    s.job.select = 10;
+    s.job.rounds = 20;
+    s.job.drop = 0.6;
+    assert_int_equal(pdl_fed_project(&s.job, &x, &err), PDL_OK);
+    assert_true(x.tasks - x.lost >= 20 * 5);
+    assert_true(x.tasks - x.lost <= 20 * 5 + 10);
+    s.job.deadline_s = 1e-6;
+    assert_int_equal(pdl_fed_project(&s.job, &x, &err), PDL_OK);
+    assert_true(x.lost == x.tasks && x.total_s > 0);
+    s.job.algorithm = "central";
+    assert_int_equal(pdl_fed_project(&s.job, &x, &err), PDL_OK);
+    assert_int_equal(x.lost, 0);
+    small_close(&s);
+}
+
+/* A table of all pairs is for who trains. */
+static void many_clients_are_projected(void **state)
+{
+    enum { MANY = 100000 };
+    static int64_t first[MANY + 1];
+    static int32_t group[MANY];
+    struct pdl_fed_projection x;
+    struct pdl_err err = {"", ""};
+    struct small s;
+
+    (void)state;
+    small_open(&s, 96, false, "iid", 6);
+    for (int i = 0; i <= MANY; i++)
+        first[i] = 20 * i;
+    s.job.partition = (struct pdl_partition){
+        .clients = MANY, .groups = 1, .first = first, .group = group};
+    s.job.select = 7;
+    s.job.rounds = 2;
+    for (int i = 0; pdl_fed_algorithm_at(i); i++) {
+        s.job.algorithm = pdl_fed_algorithm_at(i)->name;
+        assert_int_equal(pdl_fed_project(&s.job, &x, &err), PDL_OK);
+        assert_true(x.total_s > 0 && x.tasks > 0);
+    }
+    small_close(&s);
+}
+
 /* ---- plans ---------------------------------------------------------- */
 
 static void plans_are_printed_without_training(void **state)
@@ -608,6 +660,8 @@ int main(void)
         cmocka_unit_test(what_cannot_be_is_refused),
         cmocka_unit_test(clients_without_samples_stay_away),
         cmocka_unit_test(who_drops_out_or_is_late_is_counted),
+        cmocka_unit_test(dropouts_fill_no_buffer),
+        cmocka_unit_test(many_clients_are_projected),
         cmocka_unit_test(plans_are_printed_without_training),
         cmocka_unit_test(a_projection_is_compute_and_transfers),
         cmocka_unit_test(the_weight_of_agreement_rises),
