@@ -67,8 +67,10 @@ enum pdl_status model_infer(const struct pdl_op *op, const struct pdl_op_use *u,
 /* The builder's first failure, for readers that know where in a file it is. */
 enum pdl_status model_build_status(const pdl_build *b, struct pdl_err *err);
 
-/* Which configuration it was read from, and what differs; NULL: nothing. */
-void model_build_type(pdl_build *b, const char *type, const char *inexact);
+/* Which configuration it was read from, what differs (NULL: nothing), and how
+ * many tokens it allows where nobody chose (0: somebody did). */
+void model_build_type(pdl_build *b, const char *type, const char *inexact,
+                      int64_t most_tokens);
 
 /* A node that makes its weights itself, with everything else as given. */
 int model_build_own(pdl_build *b, const struct pdl_build_spec *spec);

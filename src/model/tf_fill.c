@@ -282,7 +282,10 @@ static int64_t tokens_of(struct fill *s, const struct model_tf_choice *choice,
                          (long long)choice->seq, (long long)most);
     if (choice->seq)
         return choice->seq;
-    return most < MODEL_SEQ_DEFAULT ? most : MODEL_SEQ_DEFAULT;
+    if (most <= MODEL_SEQ_DEFAULT)
+        return most;
+    out->most_tokens = most;
+    return MODEL_SEQ_DEFAULT;
 }
 
 static void check_stack(struct fill *s, const struct model_tf_stack *out)
@@ -420,6 +423,7 @@ enum pdl_status model_tf_fill(struct model_fields *f, pdl_arena *a,
     tf->stack[0].prefix = two ? "encoder." : clip ? "text." : "";
     tf->stack[1].prefix = two ? "decoder." : "vision.";
     tf->tokens = tf->stack[two ? 1 : 0].tokens;
+    tf->most_tokens = tf->stack[two ? 1 : 0].most_tokens;
     if (model_field(f, "vision"))
         tf->tokens = 0;
     tf->logit_scale = clip;

@@ -92,7 +92,7 @@ struct model_tf_run {
 
 struct model_tf_stack {
     const char *prefix;
-    int64_t hidden, tokens, norm;
+    int64_t hidden, tokens, most_tokens, norm;
     /* text */
     int64_t vocab, embed_dim, types, same_table; /* the first stack's table */
     int64_t positions;                           /* rows; 0: none learned */
@@ -123,7 +123,7 @@ struct model_tf_stack {
 struct model_tf {
     const char *name, *source;
     enum pdl_dtype dtype;
-    int64_t tokens;
+    int64_t tokens, most_tokens; /* as of struct pdl_model */
     struct model_tf_stack stack[3];
     int nstacks;
     int64_t head, tied, head_bias; /* head: vocabulary of the last stack */

@@ -8,6 +8,7 @@
 #include "cli/output/projection.h"
 
 #include <stdio.h>
+#include <string.h>
 
 bool cli_memory_note(const struct pdl_projection *x, char *buf, size_t size)
 {
@@ -149,17 +150,40 @@ void cli_evidence(const struct cli_job *j, struct pdl_evidence *out, char *buf,
                  out->like);
 }
 
+/* An operator that has no price, or a kind of configuration read as Llama's. */
+static void note_unknown(const char *what, int64_t count, const char *more,
+                         struct cli_notes *out)
+{
+    static const char kind[] = "model_type:";
+    size_t n = sizeof kind - 1;
+    char note[256];
+
+    if (strncmp(what, kind, n) == 0)
+        snprintf(note, sizeof note,
+                 "model_type %.60s is not known: read as a Llama-like decoder; "
+                 "compare 'paradl model show' with what is published",
+                 what + n);
+    else
+        snprintf(note, sizeof note,
+                 "operator %.60s is not known (%lld time%s) and costs nothing "
+                 "here%s",
+                 what, (long long)count, count == 1 ? "" : "s", more);
+    cli_note(out, note);
+}
+
 /* What of the network is not priced, or priced as something else. */
 static void note_model(const struct pdl_model *m, struct cli_notes *out)
 {
     char note[256];
 
-    for (int i = 0; i < m->nunknown && i < 3; i++) {
+    for (int i = 0; i < m->nunknown && i < 3; i++)
+        note_unknown(m->unknown_ops[i], m->unknown_counts[i],
+                     i == 2 && m->nunknown > 3 ? "; nor are others" : "", out);
+    if (m->most_tokens) {
         snprintf(note, sizeof note,
-                 "operator %.60s is not known (%lld times) and costs nothing "
-                 "here%s",
-                 m->unknown_ops[i], (long long)m->unknown_counts[i],
-                 i == 2 && m->nunknown > 3 ? "; nor are others" : "");
+                 "sequences of %lld tokens are assumed, the model takes %lld: "
+                 "--dim seq=N says how long yours are",
+                 (long long)m->tokens, (long long)m->most_tokens);
         cli_note(out, note);
     }
     if (m->inexact) {
