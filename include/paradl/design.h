@@ -66,6 +66,10 @@ struct pdl_design_text {
     const char *system;  /* "dgx-h100:nic=4x50GB/s" */
     const char *network; /* "fat-tree:taper=2"; NULL: as it is described */
     int64_t pes;
+    /* Equal sites far apart (0: one). Gradients are exchanged between them in
+     * every step, or every site trains by itself, and they meet after so many
+     * steps (DiLoCo). */
+    int64_t sites, local_steps;
 };
 
 enum pdl_design_goal {
@@ -91,7 +95,8 @@ struct pdl_question {
     double spares;      /* part of the nodes that wait */
     const char *region; /* of carbon.REGION */
     enum pdl_design_goal goal;
-    const char *prices; /* as pdl_prices_open takes it */
+    const char *prices;                      /* as pdl_prices_open takes it */
+    double site_bytes_per_s, site_latency_s; /* of a site to all others */
 };
 
 /* From YAML (doc/formats/design.md). */
@@ -155,14 +160,16 @@ struct pdl_design_run {
     struct pdl_projection x;
     double spread; /* half of the 80 % interval of the step, in logarithms */
     double steps, tokens, state_bytes; /* state: what a checkpoint saves */
+    double exchange_s; /* between sites that train by themselves, a step */
     struct pdl_goodput run;
     double cost, kwh, co2_kg; /* of one run */
 };
 
 struct pdl_design_point {
     const struct pdl_design_text *text;
-    struct pdl_system sys;
-    struct pdl_fabric fabric;
+    struct pdl_system sys;    /* of one job */
+    int64_t jobs;             /* one, or one a site */
+    struct pdl_fabric fabric; /* of a site */
     struct pdl_materials bill;
     struct pdl_design_run *run;       /* one a workload */
     double time_s, cost, kwh, co2_kg; /* of the mix */

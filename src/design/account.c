@@ -27,7 +27,7 @@ static void one_run(const struct design_work *w, int i, const double *value,
     double pes = (double)p->text->pes, hours, used;
     struct pdl_bill bill;
     struct pdl_long_run run = {
-        .steps_s = r->steps * r->x.step_s * step,
+        .steps_s = r->steps * (r->x.step_s * step + r->exchange_s),
         .pes = p->text->pes,
         .mtbf_pe_s = V(DESIGN_MTBF) * 3600,
         .checkpoint_s = save_s(r, (double)m->nodes, V(DESIGN_STORAGE)),
@@ -37,7 +37,7 @@ static void one_run(const struct design_work *w, int i, const double *value,
     hours = r->run.train_s / 3600;
     pdl_project_bill(&r->x, &p->sys, &bill);
     r->kwh = V(DESIGN_PUE) * hours / 1e3 *
-             (bill.energy_j / r->x.step_s + m->network_w);
+             ((double)p->jobs * bill.energy_j / r->x.step_s + m->network_w);
     r->co2_kg = r->kwh * V(DESIGN_CARBON);
     used = hours / (HOURS_A_YEAR * q->utilisation);
     r->cost = q->rent ? pes * hours * V(DESIGN_RENT)

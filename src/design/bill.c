@@ -13,13 +13,13 @@ enum { SWITCHES_PER_RACK = 32 };
 #define NET_MEMORY ((size_t)8 << 30)
 
 static enum pdl_status count_network(const struct pdl_fabric *fabric,
-                                     struct pdl_materials *m,
+                                     int64_t sites, struct pdl_materials *m,
                                      struct pdl_err *err)
 {
     pdl_arena *scratch = pdl_arena_create(NET_MEMORY);
     const struct pdl_net *net = NULL;
     struct pdl_net_bill b = {.hosts = 0};
-    int64_t planes = fabric->planes;
+    int64_t planes = fabric->planes * sites;
     enum pdl_status st = scratch
                              ? pdl_net_make(scratch, fabric->spec, &net, err)
                              : pdl_fail(err, PDL_ENOMEM, "out of memory");
@@ -27,7 +27,7 @@ static enum pdl_status count_network(const struct pdl_fabric *fabric,
     if (st == PDL_OK)
         st = pdl_net_bill(scratch, net, &b, err);
     pdl_arena_destroy(scratch);
-    m->planes = planes;
+    m->planes = fabric->planes;
     m->link_bytes_per_s = fabric->link_bytes_per_s;
     m->switches = b.switches * planes;
     /* without switches the nodes themselves pass messages on */
@@ -47,11 +47,11 @@ enum pdl_status design_count(const struct pdl_question *q,
     const struct pdl_system *s = &p->sys;
     struct pdl_materials *m = &p->bill;
     double node_w = s->pe.peak_w * (double)s->node.pes + s->node.peak_w;
-    int64_t all;
+    int64_t nodes = s->nodes * p->jobs, all;
 
     *m = (struct pdl_materials){
-        .nodes = s->nodes,
-        .spare_nodes = (int64_t)ceil(q->spares * (double)s->nodes)};
+        .nodes = nodes,
+        .spare_nodes = (int64_t)ceil(q->spares * (double)nodes)};
     if (!(s->pe.peak_w > 0)) {
         pdl_fail(err, PDL_EINVAL,
                  "design '%.120s': %s does not say the power of its %s",
@@ -65,7 +65,8 @@ enum pdl_status design_count(const struct pdl_question *q,
                    ? all * (int64_t)ceil(node_w / q->rack_w)
                    : (int64_t)ceil((double)all / floor(q->rack_w / node_w));
     if (p->fabric.spec) {
-        enum pdl_status st = count_network(&p->fabric, m, err);
+        enum pdl_status st = count_network(
+            &p->fabric, p->text->sites > 1 ? p->text->sites : 1, m, err);
 
         if (st != PDL_OK)
             return st;

@@ -17,7 +17,7 @@ static enum pdl_status machines(struct design_work *w, struct pdl_err *err)
         p->run = PDL_NEW(w->arena, struct pdl_design_run, w->q->nworkloads);
         if (!p->run)
             return pdl_fail(err, PDL_ENOMEM, "design: out of memory");
-        st = design_machine(w->arena, p, err);
+        st = design_machine(w->arena, w->q, p, err);
         if (st == PDL_OK)
             st = design_items(w->q, &d->prices, p, &w->items[i], err);
         for (int k = 0; k < DESIGN_NITEMS && st == PDL_OK; k++)

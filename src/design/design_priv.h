@@ -55,8 +55,8 @@ static inline double design_value(const struct design_items *n,
 }
 
 /* machine.c: the system of a design with its network. */
-enum pdl_status design_machine(pdl_arena *a, struct pdl_design_point *p,
-                               struct pdl_err *err);
+enum pdl_status design_machine(pdl_arena *a, const struct pdl_question *q,
+                               struct pdl_design_point *p, struct pdl_err *err);
 
 /* bill.c: how many of what; then what that costs and draws. */
 enum pdl_status design_count(const struct pdl_question *q,
@@ -78,11 +78,21 @@ double design_goal_of(const struct pdl_question *q,
 
 /* share.c: the best plan of every workload on every machine. */
 enum pdl_status design_plans(struct design_work *w, struct pdl_err *err);
-/* A job of the workload on a machine, to be destroyed, whatever is returned;
- * which of a search is set, strategy and PEs are not. */
+
+/* workload.c: a job of the workload on a machine, to be destroyed, whatever is
+ * returned; which of a search is set, strategy and PEs are not. */
 enum pdl_status design_job(const struct pdl_workload *w,
                            const struct pdl_system *sys, pdl_job **out,
                            struct pdl_err *err);
+/* Its PEs, and where sites train by themselves its part of the batch. */
+enum pdl_status design_job_size(const struct pdl_workload *w,
+                                const struct pdl_design_point *p, pdl_job *j,
+                                struct pdl_err *err);
+/* Steps, tokens and the bytes of a checkpoint. */
+enum pdl_status design_measure(const struct pdl_workload *w, const pdl_job *j,
+                               struct pdl_design_run *out, struct pdl_err *err);
+double design_between_sites(const struct pdl_question *q,
+                            const struct pdl_design_point *p, const pdl_job *j);
 
 /* rates.c: do all rates of a reach those of b, and is all else equal? */
 struct design_rates {

@@ -2,9 +2,12 @@
  *
  * From the text of a design to its machine: the system with its parameters,
  * as many nodes as it takes, and the levels of another network where one is
- * named. */
+ * named. Sites far apart have a network each; where gradients cross in every
+ * step there is one level more, what a site injects over what its link carries;
+ * where every site trains by itself the machine of a job is one site. */
 #include "design_priv.h"
 
+#include <math.h>
 #include <string.h>
 
 /* Puts the design before a message. */
@@ -30,8 +33,43 @@ static const char *as_described(pdl_arena *a, const struct pdl_system *s)
                             s->levels[s->nlevels - 1].oversubscription);
 }
 
-static enum pdl_status join(pdl_arena *a, struct pdl_design_point *p,
-                            struct pdl_err *err)
+/* The levels of a site, and the one above all of them. */
+static enum pdl_status far_apart(pdl_arena *a, const struct pdl_question *q,
+                                 int64_t nodes, struct pdl_system *s,
+                                 struct pdl_err *err)
+{
+    int64_t n = s->network.ntiers;
+    const struct pdl_nics *nics = &s->node.nics;
+    double out = (double)(nodes * nics->count) * nics->bytes_per_s;
+    struct pdl_tier *tier = PDL_NEW(a, struct pdl_tier, n + 2);
+
+    if (!tier)
+        return pdl_fail(err, PDL_ENOMEM, "design: out of memory");
+    for (int64_t i = 0; i < n; i++) {
+        tier[i] = s->network.tiers[i];
+        if (tier[i].nodes == 0 || tier[i].nodes >= nodes) {
+            tier[i].nodes = nodes;
+            n = i + 1;
+        }
+    }
+    if (n == 0 || tier[n - 1].nodes < nodes)
+        tier[n++] = (struct pdl_tier){
+            .name = "site", .nodes = nodes, .oversubscription = 1};
+    n++;
+    tier[n - 1] = (struct pdl_tier){
+        .name = "sites",
+        .flow_bytes_per_s = fmin(nics->bytes_per_s, q->site_bytes_per_s),
+        .latency_s = fmax(tier[n - 2].latency_s, 2 * nics->latency_s) +
+                     q->site_latency_s,
+        .oversubscription = fmax(1, out / q->site_bytes_per_s)};
+    s->network.tiers = tier;
+    s->network.ntiers = n;
+    s->ncollectives = 0; /* those were measured on one site */
+    return pdl_system_update(a, s, err);
+}
+
+static enum pdl_status join(pdl_arena *a, int64_t nodes,
+                            struct pdl_design_point *p, struct pdl_err *err)
 {
     const char *network = p->text->network;
     struct pdl_system *s = &p->sys;
@@ -42,7 +80,7 @@ static enum pdl_status join(pdl_arena *a, struct pdl_design_point *p,
         return PDL_OK; /* its PEs are joined without adapters */
     if (!network)
         network = as_described(a, s);
-    st = network ? pdl_fabric_make(a, network, s, s->nodes, &p->fabric, err)
+    st = network ? pdl_fabric_make(a, network, s, nodes, &p->fabric, err)
                  : pdl_fail(err, PDL_ENOMEM, "design: out of memory");
     if (st != PDL_OK || !p->text->network)
         return st;
@@ -58,11 +96,42 @@ static enum pdl_status join(pdl_arena *a, struct pdl_design_point *p,
     return pdl_system_update(a, s, err);
 }
 
-enum pdl_status design_machine(pdl_arena *a, struct pdl_design_point *p,
-                               struct pdl_err *err)
+static enum pdl_status check_sites(const struct pdl_question *q,
+                                   const struct pdl_design_point *p,
+                                   int64_t nodes, struct pdl_err *err)
+{
+    int64_t sites = p->text->sites;
+
+    if (sites < 2)
+        return PDL_OK;
+    if (!(q->site_bytes_per_s > 0)) {
+        pdl_fail(err, PDL_EINVAL, "what joins its sites is not said");
+        pdl_hint(err, "site_link: 100GB/s, site_latency: 20ms");
+        return PDL_EINVAL;
+    }
+    if (p->sys.node.nics.count < 1)
+        return pdl_fail(err, PDL_EINVAL,
+                        "%s has no adapters, so it has no sites", p->sys.name);
+    if (nodes % sites != 0)
+        return pdl_fail(err, PDL_EINVAL,
+                        "%lld nodes are not dealt to %lld sites equally",
+                        (long long)nodes, (long long)sites);
+    for (int k = 0; p->text->local_steps > 1 && k < q->nworkloads; k++)
+        if (q->workload[k].batch % sites != 0)
+            return pdl_fail(err, PDL_EINVAL,
+                            "a batch of %lld of %.60s is not dealt to %lld "
+                            "sites equally",
+                            (long long)q->workload[k].batch,
+                            q->workload[k].name, (long long)sites);
+    return PDL_OK;
+}
+
+enum pdl_status design_machine(pdl_arena *a, const struct pdl_question *q,
+                               struct pdl_design_point *p, struct pdl_err *err)
 {
     enum pdl_status st = pdl_system_open(a, p->text->system, &p->sys, err);
     struct pdl_system *s = &p->sys;
+    int64_t sites = p->text->sites > 1 ? p->text->sites : 1, nodes = 0;
 
     if (st == PDL_OK && p->text->pes % s->node.pes != 0 &&
         p->text->pes > s->node.pes)
@@ -70,11 +139,18 @@ enum pdl_status design_machine(pdl_arena *a, struct pdl_design_point *p,
                       "%lld PEs are no whole number of nodes of %lld",
                       (long long)p->text->pes, (long long)s->node.pes);
     if (st == PDL_OK) { /* exactly these nodes, no larger machine */
+        nodes = (p->text->pes + s->node.pes - 1) / s->node.pes;
+        st = check_sites(q, p, nodes, err);
+    }
+    p->jobs = p->text->local_steps > 1 ? sites : 1;
+    if (st == PDL_OK) {
         s->built_nodes = 0;
-        s->nodes = (p->text->pes + s->node.pes - 1) / s->node.pes;
+        s->nodes = nodes / p->jobs;
         st = pdl_system_update(a, s, err);
     }
     if (st == PDL_OK)
-        st = join(a, p, err);
+        st = join(a, nodes / sites, p, err);
+    if (st == PDL_OK && sites > p->jobs)
+        st = far_apart(a, q, nodes / sites, s, err);
     return place(p->text, st, err);
 }

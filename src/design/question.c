@@ -187,9 +187,11 @@ static const struct pdl_doc *value_at(const struct values *v, int i)
     return d;
 }
 
+enum { MAX_DIMS = MAX_SETS + 4, MAX_SITES = 1024, MAX_LOCAL = 1000000 };
+
 struct grid {
-    struct values dim[MAX_SETS + 3];
-    int n, system, pes, network; /* which dimension; -1: none */
+    struct values dim[MAX_DIMS];
+    int n, system, pes, network, sites; /* which dimension; -1: none */
     int64_t points;
 };
 
@@ -198,7 +200,7 @@ static enum pdl_status add_dim(const struct pdl_doc *d, const char *key,
 {
     enum pdl_status st;
 
-    if (g->n == MAX_SETS + 3)
+    if (g->n == MAX_DIMS)
         return pdl_doc_fail(d, err, "set: more than %d parameters", MAX_SETS);
     st = read_values(d, key, &g->dim[g->n], err);
     if (st == PDL_OK && (!pdl_mul64(g->points, g->dim[g->n].n, &g->points) ||
@@ -211,12 +213,12 @@ static enum pdl_status add_dim(const struct pdl_doc *d, const char *key,
 static enum pdl_status read_grid(const struct pdl_doc *map, struct grid *g,
                                  struct pdl_err *err)
 {
-    static const char *const known[] = {"system", "pes", "set", "network",
-                                        NULL};
+    static const char *const known[] = {"system",  "pes",   "set",
+                                        "network", "sites", NULL};
     const struct pdl_doc *d;
     enum pdl_status st;
 
-    *g = (struct grid){.points = 1, .network = -1};
+    *g = (struct grid){.points = 1, .network = -1, .sites = -1};
     if (map->kind != PDL_DOC_MAP)
         return pdl_doc_fail(map, err, "designs: expected a map");
     st = pdl_doc_only(map, known, err);
@@ -237,7 +239,34 @@ static enum pdl_status read_grid(const struct pdl_doc *map, struct grid *g,
         g->network = g->n;
         st = add_dim(d, NULL, g, err);
     }
+    d = pdl_doc_get(map, "sites");
+    if (st == PDL_OK && d) {
+        g->sites = g->n;
+        st = add_dim(d, NULL, g, err);
+    }
     return st;
+}
+
+/* "4": gradients cross in every step; "4:local=100": in every hundredth. */
+static enum pdl_status read_sites(const struct pdl_doc *v,
+                                  struct pdl_design_text *out,
+                                  struct pdl_err *err)
+{
+    static const char key[] = ":local=";
+    const char *more = strchr(v->text, ':');
+    char count[16];
+
+    snprintf(count, sizeof count, "%.*s",
+             more && more - v->text < 15 ? (int)(more - v->text) : 15, v->text);
+    out->local_steps = 1;
+    if (pdl_int_parse(count, 1, MAX_SITES, &out->sites, NULL) == PDL_OK &&
+        (!more || (out->sites > 1 && strncmp(more, key, sizeof key - 1) == 0 &&
+                   pdl_int_parse(more + sizeof key - 1, 1, MAX_LOCAL,
+                                 &out->local_steps, NULL) == PDL_OK)))
+        return PDL_OK;
+    pdl_doc_fail(v, err, "sites: '%.40s' is no number of sites", v->text);
+    pdl_hint(err, "4, or 4:local=100, at most %d sites", MAX_SITES);
+    return PDL_EPARSE;
 }
 
 static enum pdl_status one_design(pdl_arena *a, const struct grid *g,
@@ -246,7 +275,7 @@ static enum pdl_status one_design(pdl_arena *a, const struct grid *g,
 {
     struct pdl_buf system, label;
     enum pdl_status st = PDL_OK;
-    int pick[MAX_SETS + 3];
+    int pick[MAX_DIMS];
 
     for (int i = g->n - 1; i >= 0; i--) {
         pick[i] = (int)(at % g->dim[i].n);
@@ -260,6 +289,9 @@ static enum pdl_status one_design(pdl_arena *a, const struct grid *g,
         if (i == g->pes) {
             st = pdl_doc_int(v, 1, 1 << 24, &out->pes, err);
             pdl_printf(&label.sink, " x%s", v->text);
+        } else if (i == g->sites) {
+            st = read_sites(v, out, err);
+            pdl_printf(&label.sink, " sites=%s", v->text);
         } else if (i == g->network) {
             out->network = v->text;
             pdl_printf(&label.sink, " %s", v->text);
@@ -321,7 +353,8 @@ static enum pdl_status read_terms(const struct pdl_doc *root,
     static const char *const money[] = {"buy", "rent"};
     static const double amount[2] = {1, 1e15}, watt[2] = {1, 1e12},
                         years[2] = {0.01, 100}, part[2] = {0.001, 1},
-                        spare[2] = {0, 1};
+                        spare[2] = {0, 1}, rate[2] = {1, 1e16},
+                        away[2] = {0, 10};
     const struct pdl_doc *racks = pdl_doc_get(root, "racks");
     int goal = (int)q->goal, rent = q->rent;
     enum pdl_status st = opt_str(root, "name", &q->name, err);
@@ -344,6 +377,12 @@ static enum pdl_status read_terms(const struct pdl_doc *root,
     if (st == PDL_OK)
         st = opt_num(root, "spares", PDL_UNIT_NONE, spare, &q->spares, err);
     if (st == PDL_OK)
+        st = opt_num(root, "site_link", PDL_UNIT_BYTES_S, rate,
+                     &q->site_bytes_per_s, err);
+    if (st == PDL_OK)
+        st = opt_num(root, "site_latency", PDL_UNIT_SECONDS, away,
+                     &q->site_latency_s, err);
+    if (st == PDL_OK)
         st = opt_str(root, "region", &q->region, err);
     if (st == PDL_OK)
         st = opt_str(root, "prices", &q->prices, err);
@@ -359,9 +398,10 @@ enum pdl_status pdl_question_read(pdl_arena *a, struct pdl_bytes in,
                                   struct pdl_err *err)
 {
     static const char *const known[] = {
-        "name",   "workloads",  "designs", "budget", "power",
-        "racks",  "money",      "years",   "region", "utilisation",
-        "spares", "rack_power", "goal",    "prices", NULL};
+        "name",         "workloads",  "designs", "budget", "power",
+        "racks",        "money",      "years",   "region", "utilisation",
+        "spares",       "rack_power", "goal",    "prices", "site_link",
+        "site_latency", NULL};
     const struct pdl_doc *root = NULL;
     struct pdl_question q;
     enum pdl_status st = pdl_doc_yaml(a, in, name, &root, err);

@@ -149,7 +149,6 @@ static pdl_job *job_of(struct sharing *s, const struct task *t)
     pdl_job *j = pdl_job_fork(s->job[t->workload]);
     const struct pdl_design_point *p = &s->w->d->point[t->machine];
     struct pdl_err err = {"", ""};
-    char pes[32];
     enum pdl_status st = PDL_OK;
 
     if (!j) {
@@ -157,8 +156,10 @@ static pdl_job *job_of(struct sharing *s, const struct task *t)
         return NULL;
     }
     pdl_job_use_system(j, &p->sys);
-    snprintf(pes, sizeof pes, "%lld", (long long)p->text->pes);
-    st = pdl_job_set(j, "pes", pes, &err);
+    st = design_job_size(&s->w->q->workload[t->workload], p, j, &err);
+    /* which axis is outermost is half of the answer between sites */
+    if (st == PDL_OK && p->text->sites > p->jobs)
+        st = pdl_job_set(j, "one-order", NULL, &err);
     if (st == PDL_OK && !s->alone)
         st = pdl_job_set(j, "threads", "1", &err);
     if (st != PDL_OK) {
@@ -281,6 +282,13 @@ static void propose(struct tries *t, const struct cell *c, bool bounds)
     }
 }
 
+/* As many PEs of the same part of a batch. */
+static bool same_job(const struct pdl_design_point *a,
+                     const struct pdl_design_point *b)
+{
+    return a->text->pes == b->text->pes && a->jobs == b->jobs;
+}
+
 /* What searched machines say of one that is open. */
 struct sides {
     bool nothing;                     /* fits on one that outdoes it */
@@ -293,7 +301,7 @@ static void look_around(const struct sharing *s, const struct task *t,
                         struct sides *x)
 {
     const struct design_rates *here = &s->rates[t->machine];
-    int64_t pes = s->w->d->point[t->machine].text->pes;
+    const struct pdl_design_point *p = s->w->d->point;
 
     *x = (struct sides){.nothing = false};
     for (int u = 0; u < s->w->d->n; u++) {
@@ -301,7 +309,7 @@ static void look_around(const struct sharing *s, const struct task *t,
         bool up, down;
 
         if (s->first[u] != u || !c->searched || u == t->machine ||
-            s->w->d->point[u].text->pes != pes)
+            !same_job(&p[u], &p[t->machine]))
             continue;
         up = design_dominates(&s->rates[u], here, false);
         down = design_dominates(here, &s->rates[u], false);
@@ -428,7 +436,7 @@ static bool has_open(const struct sharing *s, int u, int k, bool above)
         bool up, down;
 
         if (v == u || !is_open(s, v, k) ||
-            s->w->d->point[u].text->pes != s->w->d->point[v].text->pes)
+            !same_job(&s->w->d->point[u], &s->w->d->point[v]))
             continue;
         up = design_dominates(&s->rates[v], &s->rates[u], false);
         down = design_dominates(&s->rates[u], &s->rates[v], false);
@@ -478,81 +486,6 @@ static void waves(struct sharing *s)
 
 /* ---- beginning and end ------------------------------------------------- */
 
-static const char *framework_of(const struct pdl_workload *w,
-                                const struct pdl_model *m)
-{
-    if (w->framework)
-        return w->framework;
-    return strcmp(m->kind, "transformer") == 0 ? "megatron" : "own";
-}
-
-enum pdl_status design_job(const struct pdl_workload *w,
-                           const struct pdl_system *sys, pdl_job **out,
-                           struct pdl_err *err)
-{
-    pdl_job *j = *out = pdl_job_create();
-    const char *name, *none;
-    char batch[32];
-    const struct {
-        const char *key, *value;
-    } set[] = {{"model", w->model},
-               {"dim", w->dim},
-               {"precision", w->precision},
-               {"optimizer", w->optimizer},
-               {"batch", batch},
-               {"one-order", "yes"},
-               {"uncounted", "yes"}};
-    enum pdl_status st = PDL_OK;
-
-    if (!j)
-        return pdl_fail(err, PDL_ENOMEM, "out of memory");
-    pdl_job_use_system(j, sys);
-    snprintf(batch, sizeof batch, "%lld", (long long)w->batch);
-    for (size_t i = 0; i < sizeof set / sizeof set[0] && st == PDL_OK; i++)
-        st = pdl_job_set(j, set[i].key, set[i].value, err);
-    if (st == PDL_OK)
-        st = pdl_job_open(j, err);
-    if (st != PDL_OK)
-        return st;
-    name = framework_of(w, pdl_job_model(j));
-    none = strcmp(name, "none") == 0 ? NULL : name;
-    st = pdl_job_set(j, "framework", none, err);
-    if (st == PDL_OK && none && strcmp(name, "own") != 0)
-        st = pdl_job_set(j, "headroom", "10%", err);
-    return st == PDL_OK ? pdl_job_open(j, err) : st;
-}
-
-/* Bytes of a value that is kept for a weight, at full precision. */
-enum { STATE_BYTES = 4 };
-
-/* How many steps a run has, and what its checkpoints save: weights and, at
- * full precision, a copy and the optimizer's state. */
-static enum pdl_status measure(struct sharing *s, int k,
-                               struct pdl_design_run *out, struct pdl_err *err)
-{
-    const struct pdl_workload *w = &s->w->q->workload[k];
-    const struct pdl_model *m = pdl_job_model(s->job[k]);
-    const struct pdl_oracle_options *o = pdl_job_options(s->job[k]);
-    struct pdl_model_totals total = {0};
-    double samples = w->samples;
-    enum pdl_status st = pdl_model_totals(m, &total, err);
-
-    if (st == PDL_OK && w->tokens > 0 && m->tokens == 0)
-        st = pdl_fail(err, PDL_EINVAL,
-                      "workload '%.60s': %.60s has no tokens; say samples",
-                      w->name, m->name);
-    if (w->tokens > 0 && m->tokens > 0)
-        samples = w->tokens / (double)m->tokens;
-    out->steps = w->steps > 0 ? w->steps : ceil(samples / (double)w->batch);
-    out->tokens = out->steps * (double)w->batch * (double)m->tokens;
-    out->state_bytes =
-        (double)total.parameters *
-        (pdl_precision_bytes(o->precision) +
-         STATE_BYTES * (double)(o->optimizer_slots +
-                                (pdl_precision_bytes(o->precision) < 4)));
-    return st;
-}
-
 static uint64_t hash(uint64_t h, const char *text)
 {
     for (; text && *text; text++)
@@ -566,8 +499,9 @@ static uint64_t key_of(const struct sharing *s, int u, int k)
     char text[64];
     uint64_t h = hash(0xcbf29ce484222325u, pdl_version());
 
-    snprintf(text, sizeof text, "%lld %lld", (long long)w->batch,
-             (long long)s->w->d->point[u].text->pes);
+    snprintf(text, sizeof text, "%lld %lld %lld", (long long)w->batch,
+             (long long)s->w->d->point[u].text->pes,
+             (long long)s->w->d->point[u].jobs);
     h = hash(hash(h, text), w->model);
     h = hash(hash(hash(h, w->framework), w->precision), w->optimizer);
     return hash(hash(h, w->dim), s->rates[u].same);
@@ -599,7 +533,7 @@ static enum pdl_status prepare(struct sharing *s, struct pdl_err *err)
                 break;
             }
         for (s->first[i] = 0; st == PDL_OK && s->first[i] < i; s->first[i]++)
-            if (p[s->first[i]].text->pes == p[i].text->pes &&
+            if (same_job(&p[s->first[i]], &p[i]) &&
                 strcmp(s->rates[s->first[i]].same, s->rates[i].same) == 0)
                 break;
     }
@@ -607,7 +541,7 @@ static enum pdl_status prepare(struct sharing *s, struct pdl_err *err)
         st = design_job(&q->workload[k], &s->w->d->point[0].sys, &s->job[k],
                         err);
         if (st == PDL_OK)
-            st = measure(s, k, &runs[k], err);
+            st = design_measure(&q->workload[k], s->job[k], &runs[k], err);
     }
     for (int u = 0; u < s->w->d->n && st == PDL_OK; u++)
         for (int k = 0; k < q->nworkloads; k++) {
@@ -633,6 +567,7 @@ static void hand_out(struct sharing *s)
             struct cell *c = cell_of(s, s->first[i], k);
 
             p->run[k] = c->run;
+            p->run[k].exchange_s = design_between_sites(s->w->q, p, s->job[k]);
             if (!c->done)
                 p->run[k].how = PDL_DESIGN_OPEN;
             else if (s->first[i] != i)

@@ -107,12 +107,10 @@ static enum pdl_status gains_of(struct design_work *w, int k, struct gains *g,
     int n = w->q->nworkloads, row;
     struct pdl_explanation e = {.ngains = 0};
     pdl_job *j = NULL;
-    char pes[32];
     enum pdl_status st = design_job(&w->q->workload[k], &p->sys, &j, err);
 
-    snprintf(pes, sizeof pes, "%lld", (long long)p->text->pes);
     if (st == PDL_OK)
-        st = pdl_job_set(j, "pes", pes, err);
+        st = design_job_size(&w->q->workload[k], p, j, err);
     if (st == PDL_OK)
         st = pdl_job_set(j, "strategy", p->run[k].strategy, err);
     if (st == PDL_OK)

@@ -30,3 +30,10 @@ $paradl design --model resnet50 --batch 512 --samples 1M --systems dgx-h100 --pe
 $paradl design --model resnet50 --batch 512 --samples 1M --systems dgx-h100 --pes 8 --memo m.txt | grep wanted | steady
 echo garbage >m.txt
 $paradl design --model resnet50 --batch 512 --samples 1M --systems dgx-h100 --pes 8 --memo m.txt; echo "rc $?"
+cat >sites.yaml <<'END'
+site_link: 10GB/s
+site_latency: 20ms
+workloads: [{model: vgg16, batch: 1024, steps: 1000}]
+designs: [{system: dgx-h100, pes: 32, network: fat-tree, sites: [2, "2:local=100"]}]
+END
+$paradl design sites.yaml --threads 1 | grep -E 'sites|pipe|data' | grep -v '%)'

@@ -51,6 +51,7 @@ static void run(struct pdl_json *w, const struct pdl_workload *k,
     pdl_json_knum(w, "gap", r->gap);
     if (r->strategy) {
         pdl_json_knum(w, "step_s", r->x.step_s);
+        pdl_json_knum(w, "exchange_s", r->exchange_s);
         pdl_json_knum(w, "low_s", r->x.low_s);
         pdl_json_knum(w, "high_s", r->x.high_s);
         pdl_json_knum(w, "mfu", r->x.mfu);
@@ -79,6 +80,9 @@ static void one(struct pdl_json *w, const struct pdl_designs *d, int rank)
     pdl_json_kstr(w, "network", p->text->network);
     pdl_json_kstr(w, "topology", p->fabric.spec);
     pdl_json_kint(w, "pes", p->text->pes);
+    pdl_json_kint(w, "sites", p->text->sites > 1 ? p->text->sites : 1);
+    pdl_json_kint(w, "local_steps",
+                  p->text->local_steps > 1 ? p->text->local_steps : 1);
     pdl_json_kbool(w, "feasible", rank < d->nfit);
     pdl_json_kstr(w, "excluded", p->excluded);
     pdl_json_kbool(w, "front", p->front);

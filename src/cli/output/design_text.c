@@ -107,6 +107,13 @@ static void plans(const struct pdl_designs *d, const struct pdl_design_point *p)
             r->tokens > 0 ? ", per million tokens " : "",
             r->tokens > 0 ? num(r->cost / r->tokens * 1e6, e, sizeof e) : "",
             num(r->kwh * 1e3, w, sizeof w));
+        if (p->jobs > 1)
+            cli_say(
+                6,
+                "    that is one of %lld sites, which meet every %lld "
+                "steps: %s a step",
+                (long long)p->jobs, (long long)p->text->local_steps,
+                pdl_unit_format(r->exchange_s, PDL_UNIT_SECONDS, a, sizeof a));
     }
 }
 
