@@ -146,35 +146,36 @@ static void llama_3(void **state)
     assert_true(fabs(x.failures / 466 - 1) < .05);
 }
 
-/* arXiv 2205.01068: 992 A100, in 2 months at least 35 restarts by hand and an
- * estimated 70 automatic ones; 59 % of the time was training. How long a person
- * took is not published: it is what is left, and is found here. Checkpoints of
- * 175 G parameters at 100 GB/s, restarts of half an hour. */
+/* The team's chronicles (facebookresearch/metaseq, projects/OPT/chronicles):
+ * begun on 11 November 2021, done on 6 January 2022, 33 days of uninterrupted
+ * training on 1,024 A100: 33 of 56 days, 59 %. About 90 restarts; replacing a
+ * machine "can take hours"; a checkpoint is 992 files of 1.7 GB, written here
+ * at 100 GB/s, which matters little. How much an interruption lost is not
+ * published: it is what is left, and is found here. */
 static void opt_175b(void **state)
 {
-    struct pdl_interruptions q = {
-        .run = {.steps_s = 59 * DAY * .59,
-                .pes = 992,
-                .mtbf_pe_s = .59 * 59 * DAY / 105 * 992,
-                .checkpoint_s = 175e9 * 14 / 1e11,
-                .restart_s = 1800},
-        .manual = 35. / 105};
-    double quick, low = 0, high = 100 * 3600;
+    struct pdl_interruptions q = {.run = {.steps_s = 33 * DAY,
+                                          .pes = 1024,
+                                          /* what stands still does not fail */
+                                          .mtbf_pe_s = 33 * DAY / 90 * 1024,
+                                          .checkpoint_s = 992 * 1.7e9 / 1e11,
+                                          .restart_s = 1800}};
+    double published = 33. / 56, quick, low = 0, high = 100 * 3600;
 
     (void)state;
     quick = run(&q).goodput;
     for (int i = 0; i < 30; i++) {
-        q.manual_s = (low + high) / 2;
-        *(run(&q).goodput > .59 ? &low : &high) = q.manual_s;
+        q.run.restart_s = (low + high) / 2;
+        *(run(&q).goodput > published ? &low : &high) = q.run.restart_s;
     }
-    print_message(
-        "OPT-175B: %.1f %% if nobody were needed; 59 %% where a person "
-        "takes %.1f h, %.1f h an interruption\n",
-        100 * quick, q.manual_s / 3600,
-        (q.manual_s * 35 / 105 + q.run.restart_s) / 3600);
+    print_message("OPT-175B: %.1f %% with restarts of half an hour; %.0f %% "
+                  "where an interruption loses %.1f h\n",
+                  100 * quick, 100 * published, q.run.restart_s / 3600);
     assert_true(quick > .9);
-    assert_true(fabs(run(&q).goodput - .59) < .01);
-    assert_true(q.manual_s > 8 * 3600. && q.manual_s < 24 * 3600.);
+    assert_true(fabs(run(&q).goodput - published) < .01);
+    /* of 6.1 h in all, the rest is checkpoints and steps done again */
+    assert_true(q.run.restart_s / 3600 > 5 &&
+                q.run.restart_s / 3600 < 23 * 24. / 90);
 }
 
 int main(void)
