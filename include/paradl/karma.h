@@ -57,6 +57,7 @@ struct pdl_karma_group {
     int64_t state_bytes; /* leave the device where it is on the host */
     int64_t out_bytes, in_bytes; /* gradients, weights */
     double device_s, host_s;     /* the update */
+    bool as_before;              /* goes where the group before it does */
 };
 
 struct pdl_karma {
@@ -107,8 +108,8 @@ enum pdl_status pdl_karma_run(const struct pdl_karma *k,
  * partial decisions stays below a limit; else the best found, and bound_s says
  * how far it can be off. Not worse than any policy below. Where nothing fits,
  * step.fits is false and the decisions are those that need least memory found.
- * Up to 6 groups choose freely; of more, those go together whose gradients come
- * first, and exact is false where any does. */
+ * Up to 6 groups (and those that go with them) choose freely; of more, those go
+ * together whose gradients come first, and exact is false where any does. */
 enum pdl_status pdl_karma_solve(pdl_arena *a, const struct pdl_karma *k,
                                 struct pdl_karma_plan *out,
                                 struct pdl_err *err);

@@ -85,13 +85,24 @@ static enum pdl_status try_distance(struct solve *v, int ahead,
     return st;
 }
 
+/* Groups that choose. */
+static int free_groups(const struct pdl_karma *k)
+{
+    int n = 0;
+
+    for (int g = 0; g < k->ngroups; g++)
+        n += g == 0 || !k->group[g].as_before;
+    return n;
+}
+
 /* Which groups are on the host: the bits of `which`, or, where there are many,
  * as many as it says. */
-static void place(struct solve *v, int which)
+static void place(struct solve *v, int choose, int which)
 {
-    for (int g = 0; g < v->k->ngroups; g++)
-        v->host[g] =
-            v->k->ngroups <= FREE_GROUPS ? (which >> g & 1) != 0 : g < which;
+    for (int g = 0, n = -1; g < v->k->ngroups; g++) {
+        n += g == 0 || !v->k->group[g].as_before;
+        v->host[g] = choose <= FREE_GROUPS ? (which >> n & 1) != 0 : n < which;
+    }
 }
 
 enum pdl_status pdl_karma_solve(pdl_arena *a, const struct pdl_karma *k,
@@ -100,7 +111,8 @@ enum pdl_status pdl_karma_solve(pdl_arena *a, const struct pdl_karma *k,
     struct solve v = {.arena = a, .k = k, .bound = INFINITY};
     int first = k->least_ahead > 0 ? k->least_ahead : 1;
     int last = k->most_ahead > 0 ? k->most_ahead : PDL_KARMA_AHEAD;
-    int places = k->ngroups <= FREE_GROUPS ? 1 << k->ngroups : k->ngroups + 1;
+    int choose = free_groups(k);
+    int places = choose <= FREE_GROUPS ? 1 << choose : choose + 1;
     enum pdl_status st;
 
     v.best.choice = PDL_NEW(a, enum pdl_karma_choice, k->nblocks + 1);
@@ -113,14 +125,14 @@ enum pdl_status pdl_karma_solve(pdl_arena *a, const struct pdl_karma *k,
     st = try_policies(&v, err);
     for (int w = 0; w < places && st == PDL_OK; w++)
         for (int d = first; d <= last && st == PDL_OK; d++) {
-            place(&v, w);
+            place(&v, choose, w);
             st = try_distance(&v, d, err);
         }
     if (st != PDL_OK)
         return st;
     v.best.bound_s = fmin(v.bound, v.best.step.step_s);
     v.best.exact =
-        v.bound >= v.best.step.step_s * (1 - 1e-9) && k->ngroups <= FREE_GROUPS;
+        v.bound >= v.best.step.step_s * (1 - 1e-9) && choose <= FREE_GROUPS;
     *out = v.best;
     return PDL_OK;
 }

@@ -264,9 +264,39 @@ static void scatter_gradients(struct plan_lower *lo)
     }
 }
 
-/* In the order of backward: last layers first. Tied weights once. */
+/* The first layer of the stage that uses each tensor: backward makes the last of
+ * a tied weight's gradient there. NULL: out of memory. */
+static const int *first_users(struct plan_lower *lo)
+{
+    int *first = PDL_NEW(lo->arena, int, lo->model->ntensors + 1);
+
+    for (int i = lo->model->nnodes - 1; first && i >= 0; i--)
+        for (int j = 0; j < lo->model->nodes[i].nweights; j++)
+            if (lo->stage[i] == lo->stage_now)
+                first[lo->model->nodes[i].weights[j]] = i;
+    return first;
+}
+
+/* Layers whose states stay come: what the host updates does not wait for the
+ * next that go. */
+static void flush_hosted(struct plan_lower *lo)
+{
+    for (struct plan_bucket *b = lo->buckets; b; b = b->next)
+        if (b->host)
+            flush(lo, b);
+}
+
+/* In the order of backward: last layers first. Tied weights once; those that
+ * the host updates when all of their gradient is there, since copies of later
+ * buckets wait for earlier ones. */
 void plan_update(struct plan_lower *lo)
 {
+    const int *first = first_users(lo);
+
+    if (!first) {
+        plan_fail(lo, "out of memory");
+        return;
+    }
     scatter_gradients(lo);
     for (int i = lo->model->nnodes - 1; i >= 0; i--) {
         const struct pdl_node *n = &lo->model->nodes[i];
@@ -274,8 +304,14 @@ void plan_update(struct plan_lower *lo)
         if (lo->stage[i] != lo->stage_now)
             continue;
         plan_at_node(lo, i);
-        for (int j = n->nweights - 1; j >= 0; j--)
-            update_weight(lo, n->weights[j], is_hosted(lo, i));
+        if (n->nweights > 0 && !is_hosted(lo, i))
+            flush_hosted(lo);
+        for (int j = n->nweights - 1; j >= 0; j--) {
+            bool host = is_hosted(lo, first[n->weights[j]]);
+
+            if (!host || first[n->weights[j]] == i)
+                update_weight(lo, n->weights[j], host);
+        }
     }
     plan_at_node(lo, -1);
     for (struct plan_bucket *b = lo->buckets; b; b = b->next)

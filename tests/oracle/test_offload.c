@@ -145,7 +145,8 @@ static void the_optimizer_leaves(void **state)
                 8 * weights);
     assert_true((double)slow.host_bytes >= 12 * weights &&
                 (double)slow.host_bytes <= 14.1 * weights);
-    assert_true(near(slow.update_s, 28 * weights / 614.4e9));
+    assert_true(slow.update_s == 0); /* there, beside backward */
+    assert_true(fast.io_s < 28 * weights / 614.4e9);
     assert_true(slow.step_s - fast.step_s > 2 * weights / 1e9);
     assert_true(slow.step_s - fast.step_s < 4.1 * weights / 1e9);
 }

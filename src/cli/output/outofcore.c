@@ -93,14 +93,36 @@ static void costs(const struct pdl_outofcore *x, int from, int to,
     }
 }
 
+static int64_t states_there(const struct pdl_outofcore *x)
+{
+    int64_t n = 0;
+
+    for (int g = 0; g < x->karma.ngroups; g++)
+        n += x->plan.host[g] ? x->karma.group[g].state_bytes : 0;
+    return n;
+}
+
+/* What share of the time there is for activations the links are busy; with
+ * gradients and weights beside them, of the step. */
+static void busy(const struct pdl_outofcore *x, double *out, double *in)
+{
+    const struct pdl_karma_step *s = &x->plan.step;
+    bool states = states_there(x) > 0;
+
+    *out = s->out_busy_s / (states ? s->step_s : s->forward_s);
+    *in = s->in_busy_s / (states ? s->step_s : s->step_s - s->forward_s);
+}
+
 static const char *reason(const struct pdl_outofcore *x, int from, int to,
                           double again, double copy)
 {
     const struct pdl_karma_step *s = &x->plan.step;
-    bool full = s->in_busy_s > FULL * (s->step_s - s->forward_s) ||
-                s->out_busy_s > FULL * s->forward_s;
+    double out, in;
+    bool full;
 
     (void)to;
+    busy(x, &out, &in);
+    full = in > FULL || out > FULL;
     switch (x->plan.choice[from]) {
     case PDL_KARMA_KEEP:
         return "there is room";
@@ -131,6 +153,22 @@ static void run_text(const struct pdl_outofcore *x, int from, int to)
             pdl_unit_format(copy, PDL_UNIT_SECONDS, b, sizeof b));
 }
 
+static void states_text(const struct pdl_outofcore *x)
+{
+    int64_t there = states_there(x), all = 0;
+    char a[32], b[32];
+
+    for (int g = 0; g < x->karma.ngroups; g++)
+        all += x->karma.group[g].state_bytes;
+    if (there > 0)
+        cli_say(
+            4,
+            "  %s of the optimizer's %s are on the host, which updates them "
+            "while backward computes",
+            pdl_unit_format((double)there, PDL_UNIT_BYTES, a, sizeof a),
+            pdl_unit_format((double)all, PDL_UNIT_BYTES, b, sizeof b));
+}
+
 void cli_outofcore_text(const struct cli_job *j)
 {
     pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
@@ -138,7 +176,9 @@ void cli_outofcore_text(const struct cli_job *j)
 
     if (decide(a, j, &x)) {
         const struct pdl_karma_step *s = &x.plan.step;
+        double out, in;
 
+        busy(&x, &out, &in);
         pdl_puts(cli_out(), "Out of core\n");
         for (int i = 0, to; i < x.nunits; i = to + 1) {
             for (to = i;
@@ -147,14 +187,15 @@ void cli_outofcore_text(const struct cli_job *j)
                 ;
             run_text(&x, i, to);
         }
+        states_text(&x);
         cli_say(2,
                 "  %.1f %% of the speed in core%s; links are busy %.0f %% of "
-                "forward (out) and %.0f %% of backward (in), computing waits "
-                "%.1f %% of the step",
+                "%s (out) and %.0f %% of %s (in), computing waits %.1f %% of "
+                "the step",
                 100 * x.in_core.step_s / x.x.step_s,
                 x.in_core.feasible ? ", which fits" : ", which does not fit",
-                100 * s->out_busy_s / s->forward_s,
-                100 * s->in_busy_s / (s->step_s - s->forward_s),
+                100 * out, states_there(&x) ? "the step" : "forward", 100 * in,
+                states_there(&x) ? "the step" : "backward",
                 100 * s->wait_s / s->step_s);
         if (x.plan.bound_s > 0)
             cli_say(2, "  proved: no decisions are more than %.2f %% faster",

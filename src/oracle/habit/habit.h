@@ -106,6 +106,8 @@ double oracle_packing(const struct oracle *o, int op, int64_t rank);
 bool oracle_is_copy(enum pdl_plan_op_kind kind);
 double oracle_copy_seconds(const struct oracle *o, int op, int64_t rank);
 bool oracle_on_host(const struct oracle *o, const struct pdl_plan_op *x);
+/* Is the update there done while the PE computes? */
+bool oracle_host_beside(const struct oracle *o, int op);
 double oracle_host_rate(const struct oracle *o);
 enum pdl_status oracle_host_known(const struct oracle *o, struct pdl_err *err);
 bool oracle_host_fits(const struct oracle *o, const struct pdl_projection *x);

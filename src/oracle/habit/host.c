@@ -5,7 +5,10 @@
  * of what the optimizer keeps there, as fast as the host's memory streams, one
  * share for each PE of the node (ZeRO-Offload, Ren et al. 2021). Both are rates
  * of the system; nothing is fitted. */
+#include "oracle/habit/framework.h"
 #include "oracle/habit/habit.h"
+
+#include <string.h>
 
 bool oracle_is_copy(enum pdl_plan_op_kind kind)
 {
@@ -26,6 +29,17 @@ double oracle_copy_seconds(const struct oracle *o, int op, int64_t rank)
 bool oracle_on_host(const struct oracle *o, const struct pdl_plan_op *x)
 {
     return x->nout > 0 && o->p->tensors[x->out[0]].host;
+}
+
+/* The own runtime updates a bucket when its gradients have come, while backward
+ * still computes; frameworks wait for its end (a norm is asked for first). A
+ * processor is its own host. */
+bool oracle_host_beside(const struct oracle *o, int op)
+{
+    const struct pdl_framework *f = o->opt->framework;
+
+    return !o->pe.core && oracle_on_host(o, &o->p->ops[op]) &&
+           (!f || strcmp(f->name, "own") == 0);
 }
 
 double oracle_host_rate(const struct oracle *o)

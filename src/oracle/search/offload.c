@@ -8,8 +8,9 @@
  * no transformers also with their states sharded. A small space has them all.
  * Of a large one they come from searches as if memory were several times what
  * it is: the shortest steps that so much would allow. Decisions only ever add
- * to a step in core, which is therefore a bound: bases are decided on in its
- * order, until it is no better than the best that fits. */
+ * to a step in core but for its update, which the host may do beside it: that
+ * much is a bound, and bases are decided on in its order, until it is no better
+ * than the best that fits. */
 #include "oracle/habit/framework.h"
 #include "oracle/search/space.h"
 
@@ -68,6 +69,24 @@ static bool is_there(const struct bases *b, const char *text)
     return false;
 }
 
+/* What a host has room for of a PE's states. */
+static int64_t host_room(const struct bases *b, const struct pdl_projection *x)
+{
+    int64_t node = b->sys->node.pes, all = b->sys->node.host.memory_bytes;
+
+    if (!b->host)
+        return 0;
+    return all > 0 ? all / (x->pes < node ? x->pes : node) : INT64_MAX;
+}
+
+/* No decisions are better. */
+static double least_of(const struct bases *b, const struct pdl_projection *x)
+{
+    double rest = x->step_s > 0 ? 1 - x->update_s / x->step_s : 1;
+
+    return oracle_goal(b->opt->goal, x, b->sys) * (b->host ? rest : 1);
+}
+
 /* Priced in core; what cannot be lowered, or that no decision makes fit, is
  * none. */
 static enum pdl_status add(struct bases *b, const struct pdl_strategy *s,
@@ -87,10 +106,10 @@ static enum pdl_status add(struct bases *b, const struct pdl_strategy *s,
     pdl_arena_destroy(a);
     if (st == PDL_ENOMEM)
         return st;
-    if (st == PDL_OK &&
-        f.x.weights_bytes + f.x.optimizer_bytes <= f.x.capacity_bytes)
-        b->list[b->n++] = (struct base){
-            f.strategy, f.x, oracle_goal(b->opt->goal, &f.x, b->sys)};
+    if (st == PDL_OK && f.x.weights_bytes <= f.x.capacity_bytes &&
+        f.x.weights_bytes + f.x.optimizer_bytes - f.x.capacity_bytes <=
+            host_room(b, &f.x))
+        b->list[b->n++] = (struct base){f.strategy, f.x, least_of(b, &f.x)};
     return PDL_OK;
 }
 

@@ -9,12 +9,14 @@
  * whole plan is priced: if it does not fit (the chain knows nothing of
  * workspaces that overlap), the chain gets as much less room, at most eight
  * times. Every block the same is tried as a whole plan, too, so that the answer
- * is never slower. Limits: one stage; weights and states stay where the
- * strategy has them; at most 60 blocks, neighbours of longer chains decide
+ * is never slower. States that are much of the memory go to the host in groups
+ * of units (states.c), where the strategy does not send them all. Limits: one
+ * stage; weights stay; at most 60 blocks, neighbours of longer chains decide
  * alike. */
-#include "oracle/oracle_priv.h"
+#include "oracle/step/states.h"
 
-enum { MOST_UNITS = 60, TRIES = 8 };
+/* FEW: part of the memory below which states are not looked at */
+enum { MOST_UNITS = 60, TRIES = 8, FEW = 16 };
 
 struct chain {
     pdl_arena *arena;
@@ -28,6 +30,7 @@ struct chain {
     int n, *first, *last;          /* nodes of each unit */
     int each;                      /* groups of a unit */
     struct pdl_karma_block *block;
+    struct states_out states;
     struct pdl_outofcore *out;
 };
 
@@ -35,6 +38,7 @@ struct chain {
 struct look {
     const struct pdl_plan *plan;
     struct pdl_projection x;
+    const double *seconds; /* of each operation */
     double *forward_s, *backward_s, *again_s;
     int64_t *left, *forward_bytes, *backward_bytes;
     double copy_s[2];
@@ -75,12 +79,26 @@ static enum pdl_status find_units(struct chain *c, struct pdl_err *err)
 
 /* ---- decisions as clauses ------------------------------------------------ */
 
-/* Of each choice its units, joined by '+'; neighbours that are made again stay
+/* A way of units: what they do, and where their states are. */
+struct way {
+    enum pdl_karma_choice choice;
+    bool host;
+};
+
+static bool goes(const struct chain *c, const struct pdl_karma_plan *p, int i,
+                 struct way w)
+{
+    int g = c->states.n > 0 ? c->states.of_unit[i] : -1;
+
+    return p->choice[i] == w.choice && (g >= 0 && p->host[g]) == w.host;
+}
+
+/* Of each way its units, joined by '+'; neighbours that are made again stay
  * blocks of their own. */
 static const char *layers_of(const struct chain *c,
-                             const enum pdl_karma_choice *choice,
-                             enum pdl_karma_choice which)
+                             const struct pdl_karma_plan *p, struct way w)
 {
+    bool again = w.choice == PDL_KARMA_RECOMPUTE || w.choice == PDL_KARMA_BOTH;
     struct pdl_buf b;
     const char *text;
 
@@ -88,10 +106,9 @@ static const char *layers_of(const struct chain *c,
     for (int i = 0; i < c->n; i++) {
         int to = i;
 
-        if (choice[i] != which)
+        if (!goes(c, p, i, w))
             continue;
-        while (which == PDL_KARMA_SWAP && to + 1 < c->n &&
-               choice[to + 1] == which)
+        while (!again && to + 1 < c->n && goes(c, p, to + 1, w))
             to++;
         pdl_printf(&b.sink, "%s%s..%s", b.len > 0 ? "+" : "",
                    c->whole->nodes[c->first[i]].name,
@@ -104,27 +121,29 @@ static const char *layers_of(const struct chain *c,
 }
 
 static enum pdl_status write(const struct chain *c,
-                             const enum pdl_karma_choice *choice, int ahead,
+                             const struct pdl_karma_plan *p,
                              struct pdl_strategy *s, struct pdl_err *err)
 {
+    int64_t ahead = p->ahead * (int64_t)c->each; /* plans count groups */
     bool moves = false;
 
     *s = *c->plain;
-    for (int k = PDL_KARMA_RECOMPUTE; k < PDL_KARMA_NCHOICES; k++) {
-        enum pdl_karma_choice which = (enum pdl_karma_choice)k;
-        struct pdl_clause x = {.layers = layers_of(c, choice, which)};
+    for (int k = 1; k < 2 * PDL_KARMA_NCHOICES; k++) {
+        struct way w = {(enum pdl_karma_choice)(k / 2), k % 2 != 0};
+        struct pdl_clause x = {.layers = layers_of(c, p, w),
+                               .offload_optimizer = w.host};
 
         if (!x.layers)
             return pdl_fail(err, PDL_ENOMEM, "out of memory");
         if (!*x.layers)
             continue;
-        x.own_recompute = which != PDL_KARMA_SWAP;
+        x.own_recompute =
+            w.choice == PDL_KARMA_RECOMPUTE || w.choice == PDL_KARMA_BOTH;
         x.recompute = x.own_recompute ? PDL_RECOMPUTE_FULL : PDL_RECOMPUTE_NONE;
-        x.offload = which != PDL_KARMA_RECOMPUTE;
+        x.offload = w.choice == PDL_KARMA_SWAP || w.choice == PDL_KARMA_BOTH;
         moves = moves || x.offload;
         s->clause[s->nclauses++] = x;
     }
-    ahead *= c->each; /* plans count groups */
     s->prefetch = moves && ahead > 1 ? ahead : 0;
     return PDL_OK;
 }
@@ -140,7 +159,8 @@ static enum pdl_status write_all(const struct chain *c,
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     for (int i = 0; i < c->n; i++)
         choice[i] = which;
-    return write(c, choice, 1, s, err);
+    return write(c, &(struct pdl_karma_plan){.choice = choice, .ahead = 1}, s,
+                 err);
 }
 
 /* ---- what a plan's units take -------------------------------------------- */
@@ -275,6 +295,7 @@ static enum pdl_status look_at(const struct chain *c,
     st = oracle_project(l->plan, c->sys, c->oracle, &r, &l->x, err);
     if (st != PDL_OK)
         return st;
+    l->seconds = r.seconds;
     for (int t = 0; t < l->plan->ntensors; t++)
         w.last[t] = -1;
     walk(&w, l->plan->stages[0].first_forward, l->plan->stages[0].nforward,
@@ -360,6 +381,40 @@ static int64_t host_room(const struct chain *c, const struct pdl_projection *x)
     return all > x->host_bytes ? all - x->host_bytes : 1;
 }
 
+/* Where the states of a group are is decided, too. */
+static enum pdl_status fill_states(struct chain *c, const struct look *keep,
+                                   struct pdl_strategy *s, struct pdl_err *err)
+{
+    const struct pdl_host *h = &c->sys->node.host;
+    struct pdl_karma *k = &c->out->karma;
+    struct look there = {0};
+    enum pdl_status st;
+
+    if (c->plain->offload_optimizer || !(h->pcie_bytes_per_s > 0) ||
+        !(h->memory_bytes_per_s > 0) || keep->x.feasible ||
+        keep->x.optimizer_bytes < keep->x.capacity_bytes / FEW)
+        return PDL_OK;
+    *s = *c->plain;
+    s->offload_optimizer = true;
+    st = look_at(c, s, &there, err);
+    if (st == PDL_OK)
+        st = oracle_state_groups(
+            c->arena,
+            &(struct states_in){.here = {keep->plan, keep->seconds},
+                                .there = {there.plan, there.seconds},
+                                .unit = c->unit,
+                                .nunits = c->n,
+                                .state_bytes = keep->x.optimizer_bytes},
+            &c->states, err);
+    k->group = c->states.group;
+    k->ngroups = st == PDL_OK ? c->states.n : 0;
+    for (int g = 0; g < k->ngroups; g++) {
+        k->fixed_bytes -= k->group[g].state_bytes;
+        c->out->rest_s -= k->group[g].device_s;
+    }
+    return st;
+}
+
 static enum pdl_status fill(struct chain *c, struct pdl_err *err)
 {
     struct pdl_outofcore *out = c->out;
@@ -392,13 +447,11 @@ static enum pdl_status fill(struct chain *c, struct pdl_err *err)
         .capacity = keep.x.capacity_bytes};
     out->karma.host_bytes = host_room(c, &keep.x);
     out->karma.fixed_bytes = keep.x.peak_bytes - most(&keep, c->n);
-    if (out->karma.fixed_bytes < 0)
-        out->karma.fixed_bytes = 0;
     out->rest_s =
         keep.x.step_s - sum(keep.forward_s, c->n) - sum(keep.backward_s, c->n);
     for (int i = 0; far.copy_s[0] <= 0 && i < c->n; i++)
         c->block[i].may = 1u << PDL_KARMA_KEEP | 1u << PDL_KARMA_RECOMPUTE;
-    return PDL_OK;
+    return fill_states(c, &keep, s, err);
 }
 
 /* ---- deciding ------------------------------------------------------------ */
@@ -442,8 +495,8 @@ static enum pdl_status try_plan(const struct chain *c,
 {
     struct pdl_strategy *s = PDL_NEW(c->arena, struct pdl_strategy, 1);
     struct pdl_projection x;
-    enum pdl_status st = s ? write(c, p->choice, p->ahead, s, err)
-                           : pdl_fail(err, PDL_ENOMEM, "out of memory");
+    enum pdl_status st =
+        s ? write(c, p, s, err) : pdl_fail(err, PDL_ENOMEM, "out of memory");
 
     if (st == PDL_OK)
         st = price(c, s, &x, err);
@@ -518,6 +571,8 @@ enum pdl_status pdl_outofcore(pdl_arena *a, const struct pdl_model *model,
     st = find_units(&c, err);
     if (st == PDL_OK)
         st = fill(&c, err);
+    if (out->karma.fixed_bytes < 0)
+        out->karma.fixed_bytes = 0;
     if (st == PDL_OK)
         st = decide(&c, s, err);
     if (st != PDL_OK)

@@ -22,6 +22,8 @@ static enum stream stream_of(const struct oracle *o, int op, enum phase phase)
         return ON_IN;
     if (phase != UPDATE)
         return oracle_is_weight_traffic(o, op) ? ON_NETWORK : ON_COMPUTE;
+    if (kind == PDL_PLAN_OP_UPDATE && oracle_host_beside(o, op))
+        return ON_HOST;
     return oracle_is_comm(kind) || kind == PDL_PLAN_OP_RECV ? ON_NETWORK
                                                             : ON_COMPUTE;
 }
@@ -459,8 +461,11 @@ static bool write_step(const struct program *p, int op, const struct visits *v,
 
     *out = begin_step(p, op);
     find_waits(p, v, visit, made, steps, out);
-    if (p->o->p->ops[op].kind == PDL_PLAN_OP_FREE && !step_waits(out))
-        return false;
+    if (p->o->p->ops[op].kind == PDL_PLAN_OP_FREE) {
+        out->after[ON_HOST] = -1; /* its memory, not the PE's */
+        if (!step_waits(out))
+            return false;
+    }
     for (int k = 0; out->on == ON_OUT && k < v->nin; k++)
         made[v->in[k] + visit * v->in_step[k]] = n + 1;
     for (int k = 0; k < v->nout; k++)

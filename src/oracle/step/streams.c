@@ -141,15 +141,19 @@ static double ready_at(const struct walk *w, const struct stream_step *x)
 static bool waits_for_copy(const struct walk *w, const struct stream_step *x,
                            double ready)
 {
-    return (x->after[ON_OUT] >= 0 && w->x->end[x->after[ON_OUT]] >= ready) ||
-           (x->after[ON_IN] >= 0 && w->x->end[x->after[ON_IN]] >= ready);
+    for (int k = ON_OUT; k < STREAMS; k++)
+        if (x->after[k] >= 0 && w->x->end[x->after[k]] >= ready)
+            return true;
+    return false;
 }
 
-/* Copies start when what they copy is there. */
+/* Copies start when what they copy is there, the host when its gradients are. */
 static double copy_step(struct walk *w, enum stream on, double start,
                         double seconds)
 {
-    double *stream = on == ON_OUT ? &w->s.out : &w->s.in;
+    double *stream = on == ON_OUT  ? &w->s.out
+                     : on == ON_IN ? &w->s.in
+                                   : &w->s.host;
 
     if (!w->s.overlap)
         start = later(start, w->s.compute);
@@ -168,7 +172,7 @@ static void run_step(struct walk *w, int i)
     const struct stream_price *p = &w->u->price[x->price];
     double ready = ready_at(w, x);
 
-    if (x->on == ON_OUT || x->on == ON_IN) {
+    if (x->on >= ON_OUT) {
         ready = copy_step(w, x->on, ready, p->seconds);
     } else if (x->on == ON_NETWORK) {
         ready = exchange(&w->s, ready, p->seconds, p->level, true);

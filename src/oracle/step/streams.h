@@ -1,5 +1,6 @@
 /* The streams of a PE (streams.c): computation with the collectives it waits
- * for, gradient exchange and weights that travel, copies to and from the host.
+ * for, gradient exchange and weights that travel, copies to and from the host,
+ * and what the host updates.
  * Programs for them come from plans (program.c). */
 #ifndef ORACLE_STREAMS_H
 #define ORACLE_STREAMS_H
@@ -8,7 +9,7 @@
 
 enum phase { FORWARD, BACKWARD, UPDATE };
 
-enum stream { ON_COMPUTE, ON_NETWORK, ON_OUT, ON_IN, STREAMS };
+enum stream { ON_COMPUTE, ON_NETWORK, ON_OUT, ON_IN, ON_HOST, STREAMS };
 
 /* ---- programs ----------------------------------------------------------------- */
 
@@ -117,6 +118,7 @@ struct streams {
     bool alone;    /* which slows nothing */
     /* copies between the PE and its host: one stream each way */
     double out, in, out_busy, in_busy;
+    double host; /* updates there */
     double late; /* what compute waited for them so far */
     bool ahead;  /* copies in began while the task before ran */
 };
