@@ -112,6 +112,67 @@ static void it_grows_with_visits_and_tokens_and_is_shared(void **state)
     }
 }
 
+/* Every expert's part of what goes into its two products: 8 and 6 numbers of
+ * each visit forward, 8 and both halves of 12 backward, 5 bytes each, by two
+ * kernels. Gradients of the weights read what was cast. */
+static void eight_bits_cast_what_goes_in(void **state)
+{
+    static const struct {
+        enum pdl_pass pass;
+        double items, kernels;
+    } cases[] = {{PDL_FORWARD, 8 + 6, 16},
+                 {PDL_BACKWARD_DATA, 8 + 12, 16},
+                 {PDL_BACKWARD_WEIGHTS, 0, 0}};
+    struct bed b;
+
+    (void)state;
+    open_bed(&b, MIXTURE("2", "5"), "serial");
+    b.o.pe = (struct oracle_pe){.bytes_per_s = RATE,
+                                .rate = 1e12,
+                                .units = 1,
+                                .item_bytes = 2,
+                                .launch_s = 1e-6,
+                                .flat = true};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        int op = experts(&b, cases[i].pass);
+        double wide, narrow;
+
+        b.opt.precision = PDL_PREC_BF16;
+        wide = oracle_experts_products(&b.o, op, 0);
+        b.opt.precision = PDL_PREC_FP8;
+        narrow = oracle_experts_products(&b.o, op, 0);
+        assert_true(near(narrow, wide + cases[i].kernels * 1e-6 +
+                                     30 * cases[i].items * 5 / RATE));
+    }
+    pdl_arena_destroy(b.a);
+}
+
+/* As many FLOPs in more experts are rows of more, smaller tiles. */
+static void few_tokens_an_expert_are_slow(void **state)
+{
+    struct bed many, few;
+    double t[2];
+
+    (void)state;
+    open_bed(&few,
+             "moe:layers=1,hidden=64,heads=2,ffn=64,vocab=16,seq=64,"
+             "experts=2,topk=2",
+             "serial");
+    open_bed(&many,
+             "moe:layers=1,hidden=64,heads=2,ffn=64,vocab=16,seq=64,"
+             "experts=64,topk=2",
+             "serial");
+    for (int i = 0; i < 2; i++) {
+        struct bed *b = i ? &many : &few;
+
+        b->o.pe = (struct oracle_pe){
+            .bytes_per_s = 1e15, .rate = 1e9, .units = 1, .item_bytes = 2};
+        t[i] = oracle_experts_products(&b->o, experts(b, PDL_FORWARD), 0);
+        pdl_arena_destroy(b->a);
+    }
+    assert_true(t[0] > 0 && t[1] > 4 * t[0]);
+}
+
 /* Other layers, and a processor whose kernels are measured whole. */
 static void others_have_nothing_more(void **state)
 {
@@ -123,9 +184,11 @@ static void others_have_nothing_more(void **state)
     mine = experts(&b, PDL_FORWARD);
     for (int i = 0; i < b.o.p->nops; i++)
         if (b.o.p->ops[i].node != b.o.p->ops[mine].node)
-            assert_true(oracle_experts_more(&b.o, i, 0) == 0);
+            assert_true(oracle_experts_more(&b.o, i, 0) == 0 &&
+                        oracle_experts_products(&b.o, i, 0) < 0);
     b.o.pe.core = true;
     assert_true(oracle_experts_more(&b.o, mine, 0) == 0);
+    assert_true(oracle_experts_products(&b.o, mine, 0) < 0);
     pdl_arena_destroy(b.a);
 }
 
@@ -159,6 +222,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_activation_is_read_and_written),
         cmocka_unit_test(a_dispatcher_copies_tokens),
+        cmocka_unit_test(eight_bits_cast_what_goes_in),
+        cmocka_unit_test(few_tokens_an_expert_are_slow),
         cmocka_unit_test(it_grows_with_visits_and_tokens_and_is_shared),
         cmocka_unit_test(others_have_nothing_more),
         cmocka_unit_test(tokens_travel_once_a_visit_or_once_a_rank),

@@ -172,6 +172,13 @@ double oracle_shared(const struct oracle *o, int node)
                                                            : 1;
 }
 
+double oracle_cast_bytes(const struct oracle *o)
+{
+    const struct pdl_framework *f = o->opt->framework;
+
+    return f && f->cast_bytes > 0 ? f->cast_bytes : o->opt->compile ? 3 : 5;
+}
+
 /* Eight bits: operands are read for their largest value, read again and
  * written; what several products read, once, and what is gathered, before. */
 static double quantise(const struct oracle *o, const struct pdl_shape *s,
@@ -181,9 +188,8 @@ static double quantise(const struct oracle *o, const struct pdl_shape *s,
     double x = (double)s->n * (double)s->c / t / wider;
     double w = (double)s->c * (double)s->f, dy = (double)s->n * (double)s->f;
     const struct pdl_framework *f = o->opt->framework;
-    bool own = f && f->cast_bytes > 0;
-    double each = own ? f->cast_bytes : o->opt->compile ? 3 : 5;
-    double weight = own ? f->cast_weight_bytes : each;
+    double each = oracle_cast_bytes(o);
+    double weight = f && f->cast_bytes > 0 ? f->cast_weight_bytes : each;
     double bytes = s->pass == PDL_FORWARD         ? x * each + w * weight
                    : s->pass == PDL_BACKWARD_DATA ? dy * each
                                                   : 0;
@@ -297,14 +303,20 @@ static double bias_passes(const struct oracle *o, int op, int64_t rank)
 
 static double kernel(const struct oracle *o, int op, int64_t rank)
 {
-    double steps = oracle_steps(o, op, rank);
+    double steps = oracle_steps(o, op, rank), experts, scan;
     struct pdl_shape s;
 
     if (steps >= 0)
         return steps + accumulate(o, op, rank);
-    if (!oracle_shape_of(o, op, rank, &s))
-        return element_wise(o, op, rank) + accumulate(o, op, rank) +
-               oracle_experts_more(o, op, rank);
+    experts = oracle_experts_products(o, op, rank);
+    if (experts >= 0)
+        return experts + oracle_experts_more(o, op, rank) +
+               accumulate(o, op, rank);
+    if (!oracle_shape_of(o, op, rank, &s)) {
+        scan = oracle_scan(o, op, rank);
+        return scan >= 0 ? scan
+                         : element_wise(o, op, rank) + accumulate(o, op, rank);
+    }
     if (s.kind == PDL_SHAPE_MATMUL)
         return linear(o, op, &s) + accumulate(o, op, rank);
     if (s.kind == PDL_SHAPE_ATTENTION && o->opt->unfused &&

@@ -94,9 +94,10 @@ void oracle_steps_settle(struct oracle *o)
         return;
     for (int i = 0; i < m->nnodes; i++) {
         o->relative |= is_biased(m, &m->nodes[i]);
-        o->waits |= is_experts(&m->nodes[i]);
+        o->in_steps |= is_experts(&m->nodes[i]);
     }
-    o->in_steps = o->waits || o->relative || f->steps;
+    o->waits |= o->in_steps;
+    o->in_steps |= o->relative || f->steps;
     if (!o->in_steps)
         return;
     oracle_pe_settle(
@@ -148,53 +149,9 @@ static double biased(const struct oracle *o, const struct pdl_shape *s)
 
 /* ---- experts ------------------------------------------------------------- */
 
-struct load {
-    double experts, tokens, hidden, wide; /* tokens of all experts */
-    double weights;
-};
-
-/* Its own or, where they were sharded, gathered. */
-static bool is_weight_of(const struct oracle *o, const struct pdl_node *n,
-                         int tensor)
-{
-    int of = o->p->tensors[tensor].model_tensor;
-
-    for (int i = 0; i < n->nweights; i++)
-        if (n->weights[i] == of)
-            return true;
-    return false;
-}
-
-static bool load_of(const struct oracle *o, int op, int64_t rank,
-                    struct load *out)
-{
-    const struct pdl_plan_op *x = &o->p->ops[op];
-    const struct pdl_plan_op *f = &o->p->ops[o->p->forward_op[x->node]];
-    const struct pdl_node *n = &o->p->model->nodes[x->node];
-    const struct pdl_attr *a = &n->attr;
-    double all = 0, each;
-    struct pdl_work w;
-
-    if (x->nin < 1 || f->nin < 1)
-        return false;
-    out->hidden = (double)o->p->tensors[f->in[0]].dim[2];
-    out->wide = (double)a->ffn;
-    each = out->hidden * out->wide * (a->gated ? 3 : 2);
-    for (int k = 0; k < f->nin; k++)
-        if (is_weight_of(o, n, f->in[k]))
-            all += (double)pdl_plan_elements(o->p, f->in[k], rank);
-    if (!(each > 0) || !(all > 0))
-        return false;
-    pdl_plan_op_work(o->p, op, rank, &w);
-    out->tokens = (double)w.flops / (2 * each);
-    out->experts = ceil(all / each - .5);
-    out->weights = all;
-    return out->experts >= 1 && out->tokens > 0;
-}
-
 /* One expert's product of one pass: c items of a token become f. */
-static double expert(const struct oracle *o, const struct load *l, double c,
-                     double f, enum pdl_pass pass)
+static double expert(const struct oracle *o, const struct oracle_load *l,
+                     double c, double f, enum pdl_pass pass)
 {
     struct pdl_shape s = {
         .kind = PDL_SHAPE_MATMUL,
@@ -213,10 +170,10 @@ static double experts(const struct oracle *o, int op, int64_t rank)
     const struct pdl_plan_op *x = &o->p->ops[op];
     bool gated = o->p->model->nodes[x->node].attr.gated;
     int back = x->pass != PDL_FORWARD;
-    struct load l;
+    struct oracle_load l;
     double t;
 
-    if (!load_of(o, op, rank, &l))
+    if (!oracle_load_of(o, op, rank, &l))
         return 0;
     t = l.experts *
         (expert(o, &l, l.hidden, (gated ? 2 : 1) * l.wide, x->pass) +
@@ -296,14 +253,14 @@ int64_t oracle_steps_keeps(const struct oracle *o, int op, int64_t rank)
     bool wide = o->pe.item_bytes > 2;
     struct pdl_shape a = {.pass = PDL_FORWARD};
     const struct steps *s;
-    struct load l;
+    struct oracle_load l;
 
     if (!n || x->kind != PDL_PLAN_OP_COMPUTE || x->part > 0 ||
         x->pass == PDL_BACKWARD_WEIGHTS)
         return 0;
     f = &o->p->ops[o->p->forward_op[x->node]];
     s = steps_of(o, n);
-    if (is_experts(n) && load_of(o, o->p->forward_op[x->node], rank, &l))
+    if (is_experts(n) && oracle_load_of(o, o->p->forward_op[x->node], rank, &l))
         return (int64_t)(l.tokens *
                              (INNER_KEPT * l.wide + OUTER_KEPT * l.hidden) -
                          (wide ? 0 : l.weights * o->pe.item_bytes));

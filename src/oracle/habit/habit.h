@@ -96,8 +96,21 @@ bool oracle_steps_flash(const struct oracle *o);
 /* compute_experts.c: beside the products of a mixture of experts, and times
  * the bytes of the plan that tokens have on their way to so many ranks */
 double oracle_experts_more(const struct oracle *o, int op, int64_t rank);
+/* its products; < 0: it is no mixture's */
+double oracle_experts_products(const struct oracle *o, int op, int64_t rank);
+struct oracle_load {
+    double experts, tokens, hidden, wide; /* tokens of all experts */
+    double weights;
+};
+/* what a mixture's operation has of them on a rank; false: nothing */
+bool oracle_load_of(const struct oracle *o, int op, int64_t rank,
+                    struct oracle_load *out);
+/* compute.c: traffic to put one item in eight bits */
+double oracle_cast_bytes(const struct oracle *o);
 double oracle_visits(const struct oracle *o);
 double oracle_token_copies(const struct oracle *o, double ranks);
+/* compute_scan.c: a recurrence of states in chunks; < 0: it is none */
+double oracle_scan(const struct oracle *o, int op, int64_t rank);
 /* what a processor that runs a move copies by itself */
 double oracle_packing(const struct oracle *o, int op, int64_t rank);
 /* host.c: seconds of a copy between a PE and its host; is this update the

@@ -56,9 +56,15 @@ static double waves(double n, double units, double fill)
     return full + (rest > 0 ? fill * rest / units + 1 - fill : 0);
 }
 
+static double joint(const struct oracle_gemm *g)
+{
+    return g->joint > 1 ? g->joint : 1;
+}
+
 static double one_tile(const struct oracle_gemm *g, const struct tile *t)
 {
-    double n = ceil(g->m / t->m) * ceil(g->n / t->n), best = INFINITY;
+    double n = joint(g) * ceil(g->m / t->m) * ceil(g->n / t->n);
+    double best = INFINITY;
     double unit_rate = g->rate / g->units * t->rate;
 
     for (int split = 1; split <= MAX_SPLIT; split *= 2) {
@@ -69,7 +75,7 @@ static double one_tile(const struct oracle_gemm *g, const struct tile *t)
         x = waves(n * s, g->units, g->fill) *
             (2 * t->m * t->n * ceil(g->k / s) / unit_rate + g->tile_s);
         if (s > 1) /* partial sums in 32 bits */
-            x += 4 * s * g->m * g->n / g->bytes_per_s;
+            x += 4 * s * joint(g) * g->m * g->n / g->bytes_per_s;
         best = x < best ? x : best;
     }
     return best;
@@ -82,7 +88,8 @@ double oracle_gemm_seconds(const struct oracle_gemm *g)
     if (!(g->m > 0 && g->n > 0 && g->k > 0))
         return 0;
     if (g->flat || g->core)
-        best = 2 * g->m * g->n * g->k / g->rate + (g->core ? g->tile_s : 0);
+        best = 2 * joint(g) * g->m * g->n * g->k / g->rate +
+               (g->core ? g->tile_s : 0);
     for (int i = 0; i < NTILES && !g->flat && !g->core; i++) {
         double x;
 
@@ -137,10 +144,8 @@ double oracle_matmul(const struct oracle_pe *pe, const struct pdl_shape *s)
     }
     g.in_bytes = w * (g.m * g.k + g.k * g.n);
     g.out_bytes = w * g.m * g.n * g.batch;
-    if (g.batch > 1) { /* all products of a batch fill the waves together */
-        g.m *= g.batch;
-        g.in_bytes *= g.batch;
-        g.batch = 1;
-    }
+    g.in_bytes *= g.batch;
+    g.joint = g.batch;
+    g.batch = 1;
     return pe->launch_s + oracle_gemm_seconds(&g);
 }

@@ -30,6 +30,7 @@ struct oracle_gemm {
     double m, n, k, batch, rate, units, bytes_per_s, in_bytes, out_bytes;
     double fill, tile_s, epilogue;
     double least_m, least_n; /* smallest tile there is; 0: any */
+    double joint; /* as many products fill the waves together; 0: one */
     bool core;
     bool flat;
 };
