@@ -284,6 +284,93 @@ static void every_operator_has_a_fast_kernel(void **state)
     backend_close(&ref);
 }
 
+/* ---- the loss ---------------------------------------------------------------------- */
+
+static struct value loss_array(enum pdl_dtype t, int n, const int64_t *dim,
+                               int64_t classes, bool channels_last)
+{
+    struct train_array a = {t, {.ndims = n}, channels_last, 0};
+
+    for (int d = 0; d < n; d++)
+        a.box.hi[d] = dim[d];
+    a.box.hi[n >= 4 ? 1 : n - 1] = classes;
+    return value_of(&a);
+}
+
+/* One call by both, outputs of the reference are then those of both. */
+static void same_loss(struct backend *ref, struct backend *cpu,
+                      const struct train_call *c, const struct list *in,
+                      struct list *out)
+{
+    struct train_moment when = {0};
+    struct value want[3];
+    struct list wanted = {out->n, {&want[0], &want[1], &want[2]}};
+
+    for (int i = 0; i < out->n; i++)
+        want[i] = value_of(&out->v[i]->a);
+    call_kernel(ref, c, in, &wanted, &when);
+    assert_string_equal(call_kernel(cpu, c, in, out, &when), "own");
+    for (int i = 0; i < out->n; i++) {
+        for (int64_t j = 0; j < want[i].n; j++)
+            assert_true(fabs(get(&want[i], j) - get(out->v[i], j)) < 1e-5);
+        free(want[i].at);
+    }
+}
+
+/* Classes 4 to 7 of 11, or all of them. */
+static void losses_of(struct backend *ref, struct backend *cpu, int n,
+                      const int64_t *dim)
+{
+    static const struct op_case labels = {.tokens = 11};
+    bool image = n >= 4;
+    int d = image ? 1 : n - 1;
+    struct train_call c = {.population = 5};
+    struct value y = loss_array(PDL_F32, n, dim, 11, image), dy, few, dfew;
+    struct value label = loss_array(PDL_I32, n, dim, 1, false);
+    struct value top = loss_array(PDL_F64, n, dim, 1, false);
+    struct value sums = loss_array(PDL_F64, n, dim, 2, false);
+    struct value loss = loss_array(PDL_F64, n, dim, 1, false);
+    struct value right = loss_array(PDL_F32, n, dim, 1, false);
+    struct train_array part = y.a;
+
+    part.box.lo[d] = 4;
+    part.box.hi[d] = 8;
+    dy = value_of(&y.a);
+    few = value_of(&part);
+    dfew = value_of(&part);
+    fill(&y, 1, &labels);
+    fill(&label, 2, &labels);
+    put(&label, 1, -1);
+    copy_part(&y, &few);
+    same_loss(ref, cpu, &c, &(struct list){2, {&y, &label}},
+              &(struct list){3, {&dy, &loss, &right}});
+    same_loss(ref, cpu, &c, &(struct list){1, {&few}},
+              &(struct list){1, {&top}});
+    same_loss(ref, cpu, &c, &(struct list){3, {&few, &label, &top}},
+              &(struct list){1, {&sums}});
+    same_loss(ref, cpu, &c, &(struct list){4, {&few, &label, &top, &sums}},
+              &(struct list){3, {&dfew, &loss, &right}});
+    for (int i = 0; i < 9; i++)
+        free((struct value *[]){&y, &dy, &few, &dfew, &label, &top, &sums,
+                                &loss, &right}[i]
+                 ->at);
+}
+
+static void every_loss_has_a_fast_kernel(void **state)
+{
+    struct backend ref, cpu;
+
+    (void)state;
+    backend_open(&ref, &train_ref);
+    backend_open(&cpu, &train_cpu);
+    losses_of(&ref, &cpu, 2, (const int64_t[]){5, 0});
+    losses_of(&ref, &cpu, 3, (const int64_t[]){3, 4, 0});
+    losses_of(&ref, &cpu, 4, (const int64_t[]){3, 0, 2, 5});
+    losses_of(&ref, &cpu, 5, (const int64_t[]){2, 0, 2, 3, 2});
+    backend_close(&cpu);
+    backend_close(&ref);
+}
+
 /* ---- threads ---------------------------------------------------------------------- */
 
 static void same_values(const struct op_case *c, const struct value *a,
@@ -372,6 +459,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_empty_batch_norm_gives_zeros),
         cmocka_unit_test(every_operator_has_a_fast_kernel),
+        cmocka_unit_test(every_loss_has_a_fast_kernel),
         cmocka_unit_test(threads_do_not_show_in_the_bits),
         cmocka_unit_test(bfloat16_equals_ref),
         cmocka_unit_test(real_shapes_run_fast_kernels),
