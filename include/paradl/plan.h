@@ -571,7 +571,8 @@ enum {
     PDL_KEY_BYTES,
     PDL_KEY_CLASS,                       /* three numbers */
     PDL_KEY_EXTENTS = PDL_KEY_CLASS + 3, /* up to four */
-    PDL_KEY_DIMS = PDL_KEY_EXTENTS + 4
+    PDL_KEY_DIMS = PDL_KEY_EXTENTS + 4,
+    PDL_KEY_WIDE = 32 /* channels from which tiles may be transformed */
 };
 struct pdl_plan_key {
     const char *op, *pass;

@@ -290,6 +290,47 @@ static void the_workspace_is_part_of_the_memory(void **state)
     pdl_arena_destroy(a);
 }
 
+/* As kernels have it that transform tiles where channels are many. */
+static int64_t of_tiles(const int64_t *dims, int64_t ndims)
+{
+    const int64_t *e = dims + PDL_KEY_EXTENTS;
+    int64_t n =
+        ndims == PDL_KEY_EXTENTS + 4 ? 900 * e[0] * e[3] * (e[1] + e[2]) : 0;
+
+    return e[1] < PDL_KEY_WIDE || e[2] < PDL_KEY_WIDE ? n / 1000 : n;
+}
+
+static void a_workspace_is_guessed_by_kernels_alike(void **state)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct machine *m = machine(a);
+    const struct pdl_plan *p =
+        plan_of(a, "unet:padding=same,input=96,base=24", "data=1", 3);
+    struct pdl_oracle_options o = {.parameters = PDL_EMPIRICAL,
+                                   .precision = PDL_PREC_FP32,
+                                   .optimizer_slots = 1};
+    struct pdl_projection got;
+    struct pdl_err err;
+    int64_t most = 0;
+
+    (void)state;
+    measure(m, plan_of(a, "unet:padding=same,input=64,base=16", "data=1", 2));
+    for (int64_t i = 0; i < m->sys.pe.nprofile; i++) {
+        const struct pdl_profile_row *r = &m->row[i];
+
+        ((int64_t *)r->dims)[r->ndims - 1] = of_tiles(r->dims, r->ndims - 1);
+    }
+    for (int i = 0; i < p->nops; i++) {
+        struct pdl_plan_key k;
+
+        if (pdl_plan_op_key(p, i, 0, &k) && of_tiles(k.dims, k.ndims) > most)
+            most = of_tiles(k.dims, k.ndims);
+    }
+    assert_int_equal(pdl_project(p, &m->sys, &o, &got, &err), PDL_OK);
+    assert_true(fabs((double)got.workspace_bytes / (double)most - 1) < .1);
+    pdl_arena_destroy(a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -299,6 +340,7 @@ int main(void)
         cmocka_unit_test(a_row_is_estimated_from_others),
         cmocka_unit_test(a_wrong_row_is_felt),
         cmocka_unit_test(the_workspace_is_part_of_the_memory),
+        cmocka_unit_test(a_workspace_is_guessed_by_kernels_alike),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

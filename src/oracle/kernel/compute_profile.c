@@ -75,6 +75,18 @@ static bool is_grouped(const int64_t *dims)
     return dims[PDL_KEY_CLASS + 2] > 0;
 }
 
+/* Of enough channels on both sides the runtime transforms tiles, in a workspace
+ * many times that of the other kernels. */
+static bool has_same_kernel(const int64_t *a, const int64_t *b, int ndims)
+{
+    const int64_t *e[] = {a + PDL_KEY_EXTENTS, b + PDL_KEY_EXTENTS};
+    bool wide[2];
+
+    for (int i = 0; i < 2; i++)
+        wide[i] = e[i][1] >= PDL_KEY_WIDE && e[i][2] >= PDL_KEY_WIDE;
+    return ndims != PDL_KEY_EXTENTS + 4 || wide[0] == wide[1];
+}
+
 /* An update or a copy is like nothing else. */
 static bool is_alike(const struct pdl_profile_row *r,
                      const struct pdl_plan_key *k, const char *precision,
@@ -224,7 +236,9 @@ static int find_rows(const struct question *q, enum kin kin, struct likes *l)
     for (int64_t i = 0; i < q->pe->nprofile && l->n < MAX_ROWS; i++) {
         const struct pdl_profile_row *r = &q->pe->profile[i];
 
-        if (!is_alike(r, &q->key, q->precision, set, kin))
+        if (!is_alike(r, &q->key, q->precision, set, kin) ||
+            (q->what == WORKSPACE &&
+             !has_same_kernel(r->dims, q->key.dims, q->key.ndims)))
             continue;
         alike++;
         l->row[l->n] = r;

@@ -148,8 +148,8 @@ static bool may_use_winograd(const struct train_call *c,
     const struct pdl_tensor *yt =
         &t[(s->pass == CPU_SCATTER) != swap ? c->node->in[0] : c->node->out[0]];
 
-    if (s->ns != 2 || s->groups != 1 || s->dtype != PDL_F32 || s->cf < 32 ||
-        s->cc < 32)
+    if (s->ns != 2 || s->groups != 1 || s->dtype != PDL_F32 ||
+        s->cf < PDL_KEY_WIDE || s->cc < PDL_KEY_WIDE)
         return false;
     for (int i = 0; i < 2; i++) {
         const struct pdl_box *b = &operand(c, y)->box;
