@@ -40,7 +40,7 @@ static enum pdl_status start(pdl_comm *c, const struct comm_call *call,
         return st;
     spec = comm_select(c, call);
     if (comm_direct_fits(c, call, spec))
-        return comm_direct_start(c, call, spec[0] == 'f', req, err);
+        return comm_direct_start(c, call, spec, req, err);
     return comm_program(c, call, spec, req, err);
 }
 
@@ -55,7 +55,7 @@ static enum pdl_status run(pdl_comm *c, const struct comm_call *call,
         return st;
     spec = comm_select(c, call);
     if (!c->engine && !c->first && comm_direct_fits(c, call, spec))
-        return comm_direct_run(c, call, spec[0] == 'f', err);
+        return comm_direct_run(c, call, spec, err);
     st = start(c, call, &req, err);
     return st == PDL_OK ? pdl_comm_wait(req, err) : st;
 }

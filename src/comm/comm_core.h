@@ -82,7 +82,9 @@ struct comm_seat {
     _Alignas(COMM_LINE) struct {
         struct comm_place in, out;
         int64_t check; /* what the operation is: the same on all */
-        bool kernel;   /* rank 0: rather by the kernel than through stages */
+        /* of the rank that decides: rather by the kernel than through
+         * stages; into stages past the cache */
+        bool kernel, streams;
     } post[2];
     _Alignas(COMM_LINE) _Atomic uint64_t ping;
     /* Rung by others when something changed; the rank may sleep on it. */
@@ -145,7 +147,11 @@ enum comm_habits {
     COMM_SLOT,
     COMM_STAGE,
     COMM_KERNEL,
-    COMM_NHABITS,
+    /* of each of four other collectives: into stages, out of them, kernel */
+    COMM_MOVE_IN,
+    COMM_MOVE_OUT,
+    COMM_MOVE_KERNEL,
+    COMM_NHABITS = COMM_MOVE_IN + 4 * 3,
     COMM_HABITS = 40 /* sizes */
 };
 struct comm_habit {
@@ -366,14 +372,15 @@ void comm_unlock(pdl_comm *c);
 enum pdl_status comm_program(pdl_comm *c, const struct comm_call *call,
                              const char *spec, pdl_comm_request **out,
                              struct pdl_err *err);
-/* Allreduce of all ranks of one area at once (direct.c): the programs flat
- * and ordered, their messages being reads of each other's memory. */
+/* All ranks of one area at once (direct.c, direct_move.c): the programs flat
+ * and ordered, and linear where nothing is added, their messages being reads
+ * of each other's memory. */
 bool comm_direct_fits(const pdl_comm *c, const struct comm_call *call,
                       const char *spec);
 enum pdl_status comm_direct_run(pdl_comm *c, const struct comm_call *call,
-                                bool flat, struct pdl_err *err);
+                                const char *spec, struct pdl_err *err);
 enum pdl_status comm_direct_start(pdl_comm *c, const struct comm_call *call,
-                                  bool flat, pdl_comm_request **out,
+                                  const char *spec, pdl_comm_request **out,
                                   struct pdl_err *err);
 /* A table from text in memory; name is for messages. */
 enum pdl_status comm_table_parse(pdl_arena *a, struct pdl_bytes bytes,

@@ -17,7 +17,11 @@ static const struct choice ordered[] = {
     {"allreduce", 8192, "flat"},
     {"allreduce", -1, "ordered"},
     {"reduce-scatter", -1, "ordered"},
-    {"broadcast", 4 << 20, "binomial"},
+};
+static const struct choice together[] = { /* ranks of one node */
+    {"allgather", -1, "linear"},
+    {"alltoall", -1, "linear"},
+    {"broadcast", -1, "linear"},
 };
 static const struct choice usual[] = {
     {"allreduce", 16384, "recursive-doubling"},
@@ -69,7 +73,7 @@ const char *comm_select(const pdl_comm *c, const struct comm_call *call)
 {
     int64_t bytes = call->count * comm_type_bytes(call->type);
     bool allreduce = strcmp(call->collective, "allreduce") == 0;
-    bool together = c->area && c->node_size == c->size && c->size <= 64;
+    bool near = c->area && c->node_size == c->size && c->size <= 64;
     const char *found = NULL;
 
     if (allreduce && c->program)
@@ -78,8 +82,11 @@ const char *comm_select(const pdl_comm *c, const struct comm_call *call)
         return c->algorithm;
     if (!c->fixed_order || !reduces(call))
         found = comm_table_find(&c->table, call->collective, c->size, bytes);
-    if (!found && (c->fixed_order || together))
+    if (!found && (c->fixed_order || near))
         found = find(ordered, sizeof ordered / sizeof ordered[0],
+                     call->collective, bytes);
+    if (!found && near)
+        found = find(together, sizeof together / sizeof together[0],
                      call->collective, bytes);
     if (!found && allreduce && *c->by_node && bytes > 16384)
         found = c->by_node;

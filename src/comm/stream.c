@@ -58,6 +58,15 @@ static struct comm_habit *habit(pdl_comm *c, enum comm_habits what,
     return &c->habit[what][i < COMM_HABITS ? i : COMM_HABITS - 1];
 }
 
+/* Choices that are made in one operation are tried each with each. */
+static int apart(enum comm_habits what)
+{
+    return what < COMM_MOVE_IN                       ? 0
+           : what % 3 == (unsigned)COMM_MOVE_IN % 3  ? 1
+           : what % 3 == (unsigned)COMM_MOVE_OUT % 3 ? 2
+                                                     : 0;
+}
+
 bool comm_habit_choose(pdl_comm *c, enum comm_habits what, int64_t bytes)
 {
     struct comm_habit *h = habit(c, what, bytes);
@@ -65,7 +74,7 @@ bool comm_habit_choose(pdl_comm *c, enum comm_habits what, int64_t bytes)
 
     h->uses++;
     if (h->uses <= TRIES)
-        return h->uses & 1;
+        return h->uses >> apart(what) & 1;
     return h->uses % LOOK_AGAIN == 0 ? !better : better;
 }
 
@@ -75,7 +84,7 @@ void comm_habit_learn(pdl_comm *c, enum comm_habits what, int64_t bytes,
     struct comm_habit *h = habit(c, what, bytes);
     double *known = &h->seconds[second];
 
-    if (h->uses <= 2 || seconds < *known)
+    if (*known == 0 || h->uses <= 2 || seconds < *known)
         *known = seconds;
     else /* slowly: one slow turn may be anybody's fault */
         *known += (seconds < 4 * *known ? seconds - *known : *known) / 8;

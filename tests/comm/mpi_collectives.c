@@ -211,6 +211,59 @@ static int in_windows(int64_t n)
     return bad;
 }
 
+/* What rank q gives rank r of n elements each. */
+static int wrong_blocks(const pdl_comm *c, const float *out, int64_t n)
+{
+    int p = pdl_comm_size(c), r = pdl_comm_rank(c), bad = 0;
+
+    for (int q = 0; q < p; q++)
+        for (int64_t i = 0; i < n; i++)
+            bad |= get_value(out, q * n + i, PDL_COMM_F32) !=
+                   made_value(q, r * n + i, PDL_COMM_F32);
+    return bad;
+}
+
+/* Collectives other than allreduce on windows: beside the input, and on it. */
+static int moved_in_windows(int64_t n)
+{
+    struct pdl_comm_info info;
+    struct pdl_err err = {"", ""};
+    void *in, *out;
+    pdl_comm *c;
+    int bad, p;
+
+    if (said(pdl_comm_create(MPI_COMM_WORLD, NULL, &c, &err), "create", &err))
+        return 1;
+    p = pdl_comm_size(c);
+    bad = said(pdl_comm_alloc(c, p * n * 4, &in, &err), "alloc", &err);
+    bad |= said(pdl_comm_alloc(c, p * n * 4, &out, &err), "alloc", &err);
+    for (int k = 0; !bad && k < 4; k++) {
+        void *from = k % 2 ? out : in;
+
+        fill_values(from, p * n, pdl_comm_rank(c), 0, PDL_COMM_F32);
+        if (k < 2)
+            bad |= said(pdl_comm_alltoall(c, from, out, n, PDL_COMM_F32, &err),
+                        "alltoall", &err) ||
+                   wrong_blocks(c, out, n);
+        else
+            bad |=
+                said(pdl_comm_reduce_scatter(c, from, out, p * n, PDL_COMM_F32,
+                                             PDL_COMM_SUM, &err),
+                     "reduce-scatter", &err) ||
+                check_reduced("in a window", c, out, pdl_comm_rank(c) * n, n,
+                              PDL_COMM_F32, PDL_COMM_SUM);
+        pdl_comm_describe(c, &info);
+        if (p > 1 && k % 2 == 0 && strcmp(info.used, "window") != 0)
+            bad = 1, fprintf(stderr, "moved through %s\n", info.used);
+    }
+    if (bad)
+        fprintf(stderr, "in windows, blocks of %" PRId64 ": wrong\n", n);
+    bad |= said(pdl_comm_free(c, in, &err), "free", &err);
+    bad |= said(pdl_comm_free(c, out, &err), "free", &err);
+    pdl_comm_destroy(c);
+    return bad;
+}
+
 /* Pretended nodes: messages between nodes go through MPI, the others not, and
  * where nodes are equal long vectors go in two levels. */
 static int on_nodes(int per_node, bool fixed)
@@ -290,6 +343,7 @@ int main(int argc, char **argv)
     }
     bad |= persistent("ring") | persistent("flat") | persistent("ordered");
     bad |= in_windows(5000) | in_windows(1000001);
+    bad |= moved_in_windows(20000) | moved_in_windows(150001);
     bad |= on_nodes(2, false) | on_nodes(3, false) | on_nodes(2, true);
     if (provided == MPI_THREAD_MULTIPLE)
         bad |= with_a_twin("auto") | with_a_twin("p2p");

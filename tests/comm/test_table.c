@@ -109,8 +109,8 @@ static int follows(pdl_comm *c, void *ctx)
            strcmp(pdl_comm_choice(c, "broadcast", 1 << 20),
                   "chain:segments=4") != 0 ||
            strcmp(pdl_comm_choice(c, "alltoall", 20), "bruck") != 0 ||
-           strcmp(pdl_comm_choice(c, "alltoall", 1 << 20), "pairwise") != 0 ||
-           strcmp(pdl_comm_choice(c, "allgather", 20), "bruck") != 0 ||
+           strcmp(pdl_comm_choice(c, "alltoall", 1 << 20), "linear") != 0 ||
+           strcmp(pdl_comm_choice(c, "allgather", 20), "linear") != 0 ||
            check_broadcast(c, 5000, PDL_COMM_F32, 3) ||
            check_alltoall(c, 3, PDL_COMM_F32) ||
            check_allreduce(c, 256, PDL_COMM_F32, PDL_COMM_SUM, false, "table");
