@@ -106,7 +106,7 @@ set_target_properties(paradl_run_static PROPERTIES OUTPUT_NAME paradl-run)
 target_link_libraries(paradl_run_static PUBLIC paradl_run_objects
   paradl_static)
 
-# libparadl-mpi.so, to be preloaded into MPI programs: takes MPI_Allreduce, shows
+# libparadl-mpi.so, to be preloaded into MPI programs: takes collectives, shows
 # nothing else, needs nothing that the collectives do not.
 if(EXISTS ${CMAKE_SOURCE_DIR}/src/comm/shim.c)
   add_library(paradl_mpi SHARED src/comm/shim.c)

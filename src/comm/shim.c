@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * libparadl-mpi.so: MPI_Allreduce of an unmodified program by our programs.
+ * libparadl-mpi.so: the collectives of an unmodified program by our programs:
+ * MPI_Allreduce, MPI_Reduce_scatter, MPI_Reduce_scatter_block, MPI_Allgather,
+ * MPI_Alltoall, MPI_Bcast.
  *
  *   mpirun -x LD_PRELOAD=libparadl-mpi.so ./program
  *
@@ -8,9 +10,14 @@
  * library that is loaded first may take over the first one. A communicator
  * gets a pdl_comm the first time it is used, kept as one of its attributes;
  * it goes when the communicator is freed, or in MPI_Finalize. What we do not
- * do - other types and operations, intercommunicators, one rank - goes to
- * MPI, as does everything when PARADL_MPI=0. PARADL_MPI_VERBOSE=1 counts and
- * says so at the end.
+ * do - other types and operations, MPI_IN_PLACE (except of an allreduce),
+ * unequal parts, intercommunicators, one rank - goes to MPI, as does everything
+ * when PARADL_MPI=0. PARADL_MPI_VERBOSE=1 counts and says so at the end.
+ *
+ * Whether we take a call must be the same on all ranks, so only what MPI wants
+ * to be the same decides: the bytes that a rank sends to or gets from another,
+ * never the layout of its types: what has gaps is packed. What is only moved is
+ * moved as words, where the ranks are on one node.
  *
  * max and min differ from MPI's in what happens to a NaN (reduce.c). The state
  * below is the process's: MPI itself is one. */
@@ -29,12 +36,27 @@ struct entry {
     struct entry *next;
 };
 
+enum call {
+    ALLREDUCE,
+    REDUCE_SCATTER,
+    REDUCE_SCATTER_BLOCK,
+    ALLGATHER,
+    ALLTOALL,
+    BCAST,
+    NCALLS
+};
+static const char *const names[NCALLS] = {
+    "MPI_Allreduce", "MPI_Reduce_scatter", "MPI_Reduce_scatter_block",
+    "MPI_Allgather", "MPI_Alltoall",       "MPI_Bcast"};
+
 static struct {
     pthread_mutex_t lock;
     int key;
     bool ready, off, verbose;
     struct entry *first;
-    atomic_llong ours, others, bytes;
+    struct {
+        atomic_llong ours, others, bytes;
+    } calls[NCALLS];
 } shim = {.lock = PTHREAD_MUTEX_INITIALIZER, .key = MPI_KEYVAL_INVALID};
 
 /* We call MPI ourselves: those calls are MPI's. */
@@ -137,7 +159,7 @@ static bool prepared(void)
 /* All ranks of an intracommunicator have one or none has. */
 static pdl_comm *make(MPI_Comm comm)
 {
-    /* who waits in MPI_Allreduce waits for ever */
+    /* who waits in MPI waits for ever */
     const struct pdl_comm_options opt = {.timeout_s = 1e9};
     struct pdl_err err = {"", ""};
     pdl_comm *c = NULL;
@@ -157,7 +179,7 @@ static pdl_comm *make(MPI_Comm comm)
     return NULL;
 }
 
-/* Collective the first time: an allreduce is. */
+/* Collective the first time: so are the calls that ask. */
 static struct entry *entry_of(MPI_Comm comm)
 {
     struct entry *e = NULL;
@@ -184,6 +206,115 @@ static struct entry *entry_of(MPI_Comm comm)
     return e;
 }
 
+/* NULL: MPI does it. */
+static pdl_comm *ours_for(MPI_Comm comm)
+{
+    struct entry *e = NULL;
+
+    if (!inside && comm != MPI_COMM_NULL && prepared())
+        e = entry_of(comm);
+    return e ? e->comm : NULL;
+}
+
+/* Of a call that we do not take. */
+static void leave_it(enum call call)
+{
+    shim.calls[call].others += !inside;
+}
+
+/* Ends a call of ours. */
+static int told(enum call call, MPI_Comm comm, enum pdl_status st,
+                int64_t bytes, const struct pdl_err *err)
+{
+    inside--;
+    shim.calls[call].ours++;
+    shim.calls[call].bytes += bytes;
+    if (st == PDL_OK)
+        return MPI_SUCCESS;
+    fprintf(stderr, "libparadl-mpi: %s: %s\n", names[call], err->msg);
+    PMPI_Comm_call_errhandler(comm, MPI_ERR_OTHER);
+    return MPI_ERR_OTHER;
+}
+
+/* ---- moves ------------------------------------------------------------ */
+
+/* One side of a collective that only moves: so many bytes, in the caller's
+ * buffer or, where its type has gaps, packed beside it. */
+struct side {
+    void *user; /* the caller's */
+    int count;
+    MPI_Datatype type;
+    int64_t bytes;
+    char *packed; /* NULL: as it is */
+};
+
+/* False: no such data. */
+static bool look_at(struct side *x, const void *buffer, int count,
+                    MPI_Datatype type)
+{
+    int size = 0;
+
+    *x = (struct side){
+        .user = (void *)(uintptr_t)buffer, .count = count, .type = type};
+    if (count < 0 || type == MPI_DATATYPE_NULL ||
+        PMPI_Type_size(type, &size) != MPI_SUCCESS)
+        return false;
+    x->bytes = (int64_t)count * size;
+    return true;
+}
+
+static bool has_gaps(const struct side *x)
+{
+    MPI_Aint low = 0, extent = 0, true_low = 0, true_extent = 0;
+
+    return PMPI_Type_get_extent(x->type, &low, &extent) != MPI_SUCCESS ||
+           PMPI_Type_get_true_extent(x->type, &true_low, &true_extent) !=
+               MPI_SUCCESS ||
+           low != 0 || true_low != 0 || true_extent != extent ||
+           x->count * (int64_t)extent != x->bytes;
+}
+
+/* Where its bytes are, or go; parts: the buffer has so many of them. NULL: no
+ * memory. */
+static char *open_side(struct side *x, int parts, bool filled, MPI_Comm comm)
+{
+    int all = x->count * parts, at = 0, room = (int)(x->bytes * parts);
+
+    if (!has_gaps(x))
+        return x->user;
+    x->packed = malloc((size_t)room + 1);
+    if (x->packed && filled)
+        PMPI_Pack(x->user, all, x->type, x->packed, room, &at, comm);
+    return x->packed;
+}
+
+static void close_side(struct side *x, int parts, bool filled, MPI_Comm comm)
+{
+    int at = 0;
+
+    if (x->packed && filled)
+        PMPI_Unpack(x->packed, (int)(x->bytes * parts), &at, x->user,
+                    x->count * parts, x->type, comm);
+    free(x->packed);
+}
+
+/* Do we move so many bytes to or from each of the ranks of c? They go as words
+ * of the longest type that divides them, all on one node. */
+static bool moves(const pdl_comm *c, int64_t bytes, int64_t *words,
+                  enum pdl_comm_type *type)
+{
+    struct pdl_comm_info info;
+
+    if (!c || bytes % 2 || bytes > INT32_MAX / pdl_comm_size(c))
+        return false;
+    pdl_comm_describe(c, &info);
+    *type = bytes % 8 == 0   ? PDL_COMM_I64
+            : bytes % 4 == 0 ? PDL_COMM_I32
+                             : PDL_COMM_BF16;
+    *words = bytes / comm_type_bytes(*type);
+    return info.nodes == 1;
+}
+
 /* ---- MPI's names ------------------------------------------------------ */
 
 int MPI_Allreduce(const void *in, void *out, int count, MPI_Datatype datatype,
@@ -192,27 +323,183 @@ int MPI_Allreduce(const void *in, void *out, int count, MPI_Datatype datatype,
     struct pdl_err err = {"", ""};
     enum pdl_comm_type type;
     enum pdl_comm_op op;
-    struct entry *e = NULL;
+    pdl_comm *c = NULL;
     enum pdl_status st;
 
-    if (!inside && count >= 0 && comm != MPI_COMM_NULL &&
-        type_of(datatype, &type) && op_of(operation, &op) && prepared())
-        e = entry_of(comm);
-    if (!e || !e->comm) {
-        shim.others += !inside;
+    if (count >= 0 && type_of(datatype, &type) && op_of(operation, &op))
+        c = ours_for(comm);
+    if (!c) {
+        leave_it(ALLREDUCE);
         return PMPI_Allreduce(in, out, count, datatype, operation, comm);
     }
     inside++;
-    st = pdl_comm_allreduce(e->comm, in == MPI_IN_PLACE ? out : in, out, count,
-                            type, op, &err);
-    inside--;
-    shim.ours++;
-    shim.bytes += count * comm_type_bytes(type);
-    if (st == PDL_OK)
-        return MPI_SUCCESS;
-    fprintf(stderr, "libparadl-mpi: MPI_Allreduce: %s\n", err.msg);
-    PMPI_Comm_call_errhandler(comm, MPI_ERR_OTHER);
-    return MPI_ERR_OTHER;
+    st = pdl_comm_allreduce(c, in == MPI_IN_PLACE ? out : in, out, count, type,
+                            op, &err);
+    return told(ALLREDUCE, comm, st, count * comm_type_bytes(type), &err);
+}
+
+/* Equal parts, not in place; which of them is the caller's business. */
+static bool scatters(const void *in, int count, MPI_Datatype datatype,
+                     MPI_Op operation, enum pdl_comm_type *type,
+                     enum pdl_comm_op *op)
+{
+    return in != MPI_IN_PLACE && count >= 0 && type_of(datatype, type) &&
+           op_of(operation, op);
+}
+
+int MPI_Reduce_scatter_block(const void *in, void *out, int count,
+                             MPI_Datatype datatype, MPI_Op operation,
+                             MPI_Comm comm)
+{
+    struct pdl_err err = {"", ""};
+    enum pdl_comm_type type;
+    enum pdl_comm_op op;
+    pdl_comm *c = NULL;
+    int64_t all;
+
+    if (scatters(in, count, datatype, operation, &type, &op))
+        c = ours_for(comm);
+    if (!c) {
+        leave_it(REDUCE_SCATTER_BLOCK);
+        return PMPI_Reduce_scatter_block(in, out, count, datatype, operation,
+                                         comm);
+    }
+    all = (int64_t)count * pdl_comm_size(c);
+    inside++;
+    return told(REDUCE_SCATTER_BLOCK, comm,
+                pdl_comm_reduce_scatter(c, in, out, all, type, op, &err),
+                all * comm_type_bytes(type), &err);
+}
+
+/* Are the parts those of our own cut? The same on all ranks. */
+static bool cut_like_ours(const int *counts, MPI_Comm comm, int64_t *all)
+{
+    struct pdl_coll_buf b = {0, 0};
+    int size = 0;
+
+    if (!counts || PMPI_Comm_size(comm, &size) != MPI_SUCCESS)
+        return false;
+    for (int r = 0; r < size; r++)
+        b.count += counts[r];
+    b.chunks = size;
+    for (int r = 0; r < size; r++)
+        if (counts[r] !=
+            pdl_coll_chunk_begin(&b, r + 1) - pdl_coll_chunk_begin(&b, r))
+            return false;
+    *all = b.count;
+    return true;
+}
+
+int MPI_Reduce_scatter(const void *in, void *out, const int *counts,
+                       MPI_Datatype datatype, MPI_Op operation, MPI_Comm comm)
+{
+    struct pdl_err err = {"", ""};
+    enum pdl_comm_type type;
+    enum pdl_comm_op op;
+    pdl_comm *c = NULL;
+    int64_t all = 0;
+
+    if (!inside && comm != MPI_COMM_NULL &&
+        scatters(in, 0, datatype, operation, &type, &op) &&
+        cut_like_ours(counts, comm, &all))
+        c = ours_for(comm);
+    if (!c) {
+        leave_it(REDUCE_SCATTER);
+        return PMPI_Reduce_scatter(in, out, counts, datatype, operation, comm);
+    }
+    inside++;
+    return told(REDUCE_SCATTER, comm,
+                pdl_comm_reduce_scatter(c, in, out, all, type, op, &err),
+                all * comm_type_bytes(type), &err);
+}
+
+/* Allgather and all-to-all: in parts of the same bytes. */
+static int swap(enum call call, MPI_Comm comm, pdl_comm *c, struct side *in,
+                struct side *out, int64_t words, enum pdl_comm_type type)
+{
+    struct pdl_err err = {"", ""};
+    bool gathers = call == ALLGATHER;
+    int p = pdl_comm_size(c);
+    enum pdl_status st = PDL_ENOMEM;
+    char *from, *to;
+
+    inside++;
+    from = open_side(in, gathers ? 1 : p, true, comm);
+    to = open_side(out, p, false, comm);
+    if (in->bytes == 0)
+        st = PDL_OK;
+    else if (from && to)
+        st = gathers ? pdl_comm_allgather(c, from, to, words * p, type, &err)
+                     : pdl_comm_alltoall(c, from, to, words, type, &err);
+    close_side(in, gathers ? 1 : p, false, comm);
+    close_side(out, p, st == PDL_OK, comm);
+    return told(call, comm, st, in->bytes * p, &err);
+}
+
+int MPI_Allgather(const void *in, int in_count, MPI_Datatype in_type, void *out,
+                  int out_count, MPI_Datatype out_type, MPI_Comm comm)
+{
+    enum pdl_comm_type type;
+    struct side from, to;
+    pdl_comm *c = NULL;
+    int64_t words;
+
+    if (in != MPI_IN_PLACE && look_at(&from, in, in_count, in_type) &&
+        look_at(&to, out, out_count, out_type) && from.bytes == to.bytes)
+        c = ours_for(comm);
+    if (!moves(c, c ? from.bytes : 0, &words, &type)) {
+        leave_it(ALLGATHER);
+        return PMPI_Allgather(in, in_count, in_type, out, out_count, out_type,
+                              comm);
+    }
+    return swap(ALLGATHER, comm, c, &from, &to, words, type);
+}
+
+int MPI_Alltoall(const void *in, int in_count, MPI_Datatype in_type, void *out,
+                 int out_count, MPI_Datatype out_type, MPI_Comm comm)
+{
+    enum pdl_comm_type type;
+    struct side from, to;
+    pdl_comm *c = NULL;
+    int64_t words;
+
+    if (in != MPI_IN_PLACE && look_at(&from, in, in_count, in_type) &&
+        look_at(&to, out, out_count, out_type) && from.bytes == to.bytes)
+        c = ours_for(comm);
+    if (!moves(c, c ? from.bytes : 0, &words, &type)) {
+        leave_it(ALLTOALL);
+        return PMPI_Alltoall(in, in_count, in_type, out, out_count, out_type,
+                             comm);
+    }
+    return swap(ALLTOALL, comm, c, &from, &to, words, type);
+}
+
+int MPI_Bcast(void *buffer, int count, MPI_Datatype datatype, int root,
+              MPI_Comm comm)
+{
+    struct pdl_err err = {"", ""};
+    enum pdl_status st = PDL_ENOMEM;
+    enum pdl_comm_type type;
+    struct side x;
+    pdl_comm *c = NULL;
+    int64_t words;
+    char *at;
+
+    if (look_at(&x, buffer, count, datatype))
+        c = ours_for(comm);
+    if (!moves(c, c ? x.bytes : 0, &words, &type) || root < 0 ||
+        root >= pdl_comm_size(c)) {
+        leave_it(BCAST);
+        return PMPI_Bcast(buffer, count, datatype, root, comm);
+    }
+    inside++;
+    at = open_side(&x, 1, pdl_comm_rank(c) == root, comm);
+    if (x.bytes == 0)
+        st = PDL_OK;
+    else if (at)
+        st = pdl_comm_broadcast(c, at, words, type, root, &err);
+    close_side(&x, 1, st == PDL_OK && pdl_comm_rank(c) != root, comm);
+    return told(BCAST, comm, st, x.bytes, &err);
 }
 
 static void report(void)
@@ -220,12 +507,14 @@ static void report(void)
     int rank = -1;
 
     PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    if (shim.verbose && rank == 0)
-        fprintf(stderr,
-                "libparadl-mpi: %lld MPI_Allreduce calls of rank 0 by paradl "
-                "(%.3g MB), %lld by MPI\n",
-                (long long)shim.ours, (double)shim.bytes / 1e6,
-                (long long)shim.others);
+    for (int i = 0; shim.verbose && rank == 0 && i < NCALLS; i++)
+        if (shim.calls[i].ours + shim.calls[i].others > 0)
+            fprintf(stderr,
+                    "libparadl-mpi: %lld %s calls of rank 0 by paradl "
+                    "(%.3g MB), %lld by MPI\n",
+                    (long long)shim.calls[i].ours, names[i],
+                    (double)shim.calls[i].bytes / 1e6,
+                    (long long)shim.calls[i].others);
 }
 
 /* The last made goes first: on every rank an order that all can follow. */

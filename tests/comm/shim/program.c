@@ -1,5 +1,5 @@
-/* A plain MPI program that knows nothing of paradl: allreduces of many types,
- * sizes and communicators, whose results it prints as sums of exact numbers.
+/* A plain MPI program that knows nothing of paradl: collectives of many
+ * types, sizes and communicators, whose results it prints as sums of exact numbers.
  * tests/comm/shim/run.sh runs it with and without libparadl-mpi.so. */
 #include <mpi.h>
 #include <stdio.h>
@@ -67,6 +67,107 @@ static void many(MPI_Comm comm, const char *name)
                 one(comm, name, counts[c], types[t], ops[o], (c + t + o) % 2);
 }
 
+static double sum_of(const unsigned char *x, size_t n)
+{
+    double sum = 0;
+
+    for (size_t i = 0; i < n; i++)
+        sum += x[i] * (double)(i % 251 + 1);
+    return sum;
+}
+
+/* Collectives that move blocks of n elements of a type of so many bytes:
+ * prints a number that depends on every byte. */
+static void moved(MPI_Comm comm, const char *name, int n, MPI_Datatype t,
+                  size_t bytes, int in_place)
+{
+    int rank, size, world;
+    size_t block = (size_t)n * bytes, all;
+    unsigned char *in, *out;
+    double sums[4];
+
+    MPI_Comm_rank(comm, &rank);
+    MPI_Comm_size(comm, &size);
+    MPI_Comm_rank(MPI_COMM_WORLD, &world);
+    all = block * (size_t)size;
+    in = calloc(all + 1, 1);
+    out = calloc(all + 1, 1);
+    for (size_t i = 0; i < all; i++)
+        in[i] = (unsigned char)(i * 31 + (size_t)rank * 17);
+    if (in_place)
+        for (size_t i = 0; i < block; i++)
+            out[(size_t)rank * block + i] = in[i];
+    MPI_Allgather(in_place ? MPI_IN_PLACE : in, n, t, out, n, t, comm);
+    sums[0] = sum_of(out, all);
+    if (in_place)
+        for (size_t i = 0; i < all; i++)
+            out[i] = in[i];
+    MPI_Alltoall(in_place ? MPI_IN_PLACE : in, n, t, out, n, t, comm);
+    sums[1] = sum_of(out, all);
+    MPI_Bcast(in, n, t, (n + 1) % size, comm);
+    sums[2] = sum_of(in, all);
+    /* the same, but the root's blocks lie apart: another type, as many bytes */
+    if (n % 2 == 0 && n > 0 && size > 1) {
+        MPI_Datatype apart;
+
+        MPI_Type_vector(n / 2, 1, 2, t, &apart);
+        MPI_Type_commit(&apart);
+        if (rank == 0)
+            MPI_Bcast(out, 1, apart, 0, comm);
+        else
+            MPI_Bcast(out, n / 2, t, 0, comm);
+        MPI_Type_free(&apart);
+    }
+    sums[3] = sum_of(out, all);
+    printf("%d %s %d %d %d:", world, name, n, (int)bytes, in_place);
+    for (int i = 0; i < 4; i++)
+        printf(" %.17g", sums[i]);
+    printf("\n");
+    free(in);
+    free(out);
+}
+
+static void scattered(MPI_Comm comm, const char *name, int n, MPI_Datatype t,
+                      int uneven)
+{
+    int rank, size, world, counts[64], all = 0;
+    double *in, *out, sum = 0;
+
+    MPI_Comm_rank(comm, &rank);
+    MPI_Comm_size(comm, &size);
+    MPI_Comm_rank(MPI_COMM_WORLD, &world);
+    for (int r = 0; r < size; r++)
+        all += counts[r] = n + uneven * r;
+    in = calloc((size_t)all + 1, 8);
+    out = calloc((size_t)all + 1, 8);
+    for (int i = 0; i < all; i++)
+        put(in, t, i, (i * 7 + rank * 13) % 1001 - 500);
+    MPI_Reduce_scatter(in, out, counts, t, MPI_SUM, comm);
+    for (int i = 0; i < counts[rank]; i++)
+        sum += get(out, t, i) * (i % 5 + 1);
+    MPI_Reduce_scatter_block(in, out, n, t, uneven ? MPI_PROD : MPI_MAX, comm);
+    for (int i = 0; i < n; i++)
+        sum += get(out, t, i) * (i % 3 + 1);
+    printf("%d %s scattered %d %d: %.17g\n", world, name, n, uneven, sum);
+    free(in);
+    free(out);
+}
+
+static void many_moves(MPI_Comm comm, const char *name)
+{
+    const int counts[] = {0, 1, 4, 1000, 20002, 150001};
+
+    for (int c = 0; c < 6; c++) {
+        moved(comm, name, counts[c], MPI_CHAR, 1, 0);
+        moved(comm, name, counts[c], MPI_SHORT, 2, 0);
+        moved(comm, name, counts[c], MPI_FLOAT, 4, c % 2);
+        moved(comm, name, counts[c], MPI_DOUBLE, 8, 0);
+        scattered(comm, name, counts[c], MPI_DOUBLE, 0);
+        scattered(comm, name, counts[c], MPI_FLOAT, 1);
+        scattered(comm, name, counts[c], MPI_INT, 0);
+    }
+}
+
 int main(int argc, char **argv)
 {
     MPI_Comm half, again;
@@ -81,11 +182,15 @@ int main(int argc, char **argv)
             MPI_Abort(MPI_COMM_WORLD, 1);
     }
     many(MPI_COMM_WORLD, "world");
+    many_moves(MPI_COMM_WORLD, "world");
     many(MPI_COMM_SELF, "self");
+    many_moves(MPI_COMM_SELF, "self");
     for (int i = 0; i < 5; i++) { /* made and freed again and again */
         MPI_Comm_split(MPI_COMM_WORLD, rank % 2, -rank, &half);
         MPI_Comm_dup(half, &again);
         many(half, "half");
+        if (i == 0)
+            many_moves(half, "half");
         MPI_Comm_free(&half);
         many(again, "again");
         if (i % 2)

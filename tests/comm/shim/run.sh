@@ -23,8 +23,11 @@ for name in ours off; do
     cmp "$tmp/plain.sorted" "$tmp/$name.sorted" || {
         diff "$tmp/plain.sorted" "$tmp/$name.sorted" | head -5; exit 1; }
 done
-grep -q '^libparadl-mpi: [1-9][0-9]* MPI_Allreduce calls' "$tmp/ours.err" || {
-    echo "paradl did nothing:"; cat "$tmp/ours.err"; exit 1; }
-grep -q '^libparadl-mpi: 0 MPI_Allreduce calls' "$tmp/off.err" || {
-    echo "PARADL_MPI=0 did not switch it off:"; cat "$tmp/off.err"; exit 1; }
+for call in Allreduce Reduce_scatter Reduce_scatter_block Allgather Alltoall \
+    Bcast; do
+    grep -q "^libparadl-mpi: [1-9][0-9]* MPI_$call calls" "$tmp/ours.err" || {
+        echo "paradl did no MPI_$call:"; cat "$tmp/ours.err"; exit 1; }
+    grep -q "^libparadl-mpi: 0 MPI_$call calls" "$tmp/off.err" || {
+        echo "PARADL_MPI=0 did not switch it off:"; cat "$tmp/off.err"; exit 1; }
+done
 cat "$tmp/ours.err"
