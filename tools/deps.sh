@@ -77,8 +77,8 @@ log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 $run apt-get update -qq >"$log" 2>&1
 find_missing # a fresh machine knows clang's version only now
-if ! $run DEBIAN_FRONTEND=noninteractive apt-get install -y \
-    --no-install-recommends $missing >>"$log" 2>&1; then
+if ! $run DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 \
+    install -y --no-install-recommends $missing >>"$log" 2>&1; then
     tail -n 20 "$log" >&2
     echo "paradl: could not install packages; please run:" >&2
     echo "  sudo apt-get update && sudo apt-get install -y --no-install-recommends$missing" >&2

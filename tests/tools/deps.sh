@@ -45,24 +45,25 @@ expect() { # what, wanted, got
 base="gcc libc6-dev cmake make ninja-build pkg-config libjansson-dev libyaml-dev libprotobuf-c-dev protobuf-c-compiler libexpat1-dev zlib1g-dev libxxhash-dev libopenmpi-dev openmpi-bin libdnnl-dev libhdf5-dev libjpeg-dev"
 test_more="g++ clang RT clang-format clang-tidy cppcheck libcmocka-dev libhwloc-dev libmicrohttpd-dev libonnx-testdata python3 man-db libmpich-dev mpich"
 all() { echo "$base ${test_more/RT/$1}" | tr -s ' '; }
-install="apt-get install -y --no-install-recommends"
+said="apt-get install -y --no-install-recommends"
+install="apt-get -o DPkg::Lock::Timeout=300 install -y --no-install-recommends"
 
 machine 1000 no 14 yes
 deps build
 expect "not root, no sudo: exit code" 4 $rc
 expect "not root, no sudo: the exact command" "paradl: packages are missing; please run:
-  sudo apt-get update && sudo $install $base" "$(cat "$work/err")"
+  sudo apt-get update && sudo $said $base" "$(cat "$work/err")"
 expect "not root, no sudo: apt-get is not called" "" "$(cat "$work/calls")"
 deps check
-expect "Debian 12's runtime" "  sudo apt-get update && sudo $install $(all libclang-rt-14-dev)" \
+expect "Debian 12's runtime" "  sudo apt-get update && sudo $said $(all libclang-rt-14-dev)" \
     "$(tail -n1 "$work/err")"
 machine 1000 no 18 yes
 deps check
-expect "Ubuntu 24.04's runtime" "  sudo apt-get update && sudo $install $(all libclang-rt-18-dev)" \
+expect "Ubuntu 24.04's runtime" "  sudo apt-get update && sudo $said $(all libclang-rt-18-dev)" \
     "$(tail -n1 "$work/err")"
 machine 1000 no 14 no
 deps check
-expect "Ubuntu 22.04 has no such package" "  sudo apt-get update && sudo $install $(all '')" \
+expect "Ubuntu 22.04 has no such package" "  sudo apt-get update && sudo $said $(all '')" \
     "$(tail -n1 "$work/err")"
 
 machine 1000 yes 14 yes
@@ -98,7 +99,7 @@ machine 0 no 14 yes
 touch "$work/broken"
 deps build
 expect "apt fails: exit code" 4 $rc
-expect "apt fails: the exact command" "  sudo apt-get update && sudo $install $base" \
+expect "apt fails: the exact command" "  sudo apt-get update && sudo $said $base" \
     "$(tail -n1 "$work/err")"
 
 deps nonsense
