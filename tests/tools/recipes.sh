@@ -8,6 +8,23 @@ version=$(sed -n 's/^project(paradl VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
 python3 - <<'PY' || complain "packaging/spack/package.py: no Python"
 compile(open("packaging/spack/package.py").read(), "package.py", "exec")
 PY
+/usr/bin/python3 - <<'PY' || complain "packaging/conda/meta.yaml: not readable"
+import re
+import sys
+try:
+    import yaml
+except ImportError:
+    sys.exit(print("recipes: no python3-yaml: conda's is not read"))
+text = open("packaging/conda/meta.yaml").read()
+text = re.sub(r"{%.*?%}", "", text)                 # as conda sees it
+text = re.sub(r"{{\s*(.*?)\s*}}", lambda m: re.sub(r"\W", "_", m[1]), text)
+found = yaml.safe_load(text)
+for part, names in (("build", ("script", "number")), ("package", ("name", "version")),
+                    ("requirements", ("build", "host", "run")), ("source", ("path",))):
+    for name in names:
+        if name not in found.get(part, {}):
+            sys.exit(f"packaging/conda/meta.yaml: no {part}/{name}")
+PY
 grep -q "set version = \"$version\"" packaging/conda/meta.yaml ||
     complain "packaging/conda/meta.yaml is not of $version"
 grep -q "paradl-$version.tar.gz" packaging/spack/package.py ||
