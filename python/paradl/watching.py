@@ -2,15 +2,33 @@
 """A running job beside its projection."""
 from __future__ import annotations
 
+import os
 import shlex
 import time
 from types import TracebackType
 from typing import Any, Callable, List, Optional, Type, TypeVar, cast
 
 from ._library import Answer
+from .errors import InputError
+from .questions import Path
 from .results import Projection, Result, result_of
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+# parts of a step that do not overlap, and what to do about one that is long
+_CHANGE = {
+    "computation": "another precision or kernels, or slower clocks than the "
+                   "system's description has",
+    "update": "a fused optimizer, or states cut (zero=1)",
+    "exposed communication": "larger buckets that overlap with backward, or "
+                             "an axis with less traffic",
+    "idle: bubble, I/O, host": "more workers that load samples, fewer small "
+                               "kernels, or more micro-batches",
+}
+
+
+def _median(values: List[float]) -> float:
+    return sorted(values)[len(values) // 2] if values else 0.0
 
 
 class Watch:
@@ -30,20 +48,28 @@ class Watch:
     """
 
     def __init__(self, projection: Projection, skip: int = 3) -> None:
+        if not isinstance(projection, Projection):
+            raise TypeError("watch() wants what project() returned, not "
+                            f"{type(projection).__name__}")
+        if skip < 0:
+            raise ValueError("skip counts steps: 0 or more")
         self.projection = projection
-        self._skip, self._start = skip, 0.0
+        self._skip, self._start, self._end = skip, 0.0, 0.0
         self._times: List[float] = []
+        self._between: List[float] = []
 
     # -- measuring -----------------------------------------------------------
     def __enter__(self) -> "Watch":
         self._start = time.perf_counter()
+        self._between.append(self._start - (self._end or self._start))
         return self
 
     def __exit__(self, kind: Optional[Type[BaseException]],
                  value: Optional[BaseException],
                  trace: Optional[TracebackType]) -> None:
+        self._end = time.perf_counter()
         if kind is None:
-            self._times.append(time.perf_counter() - self._start)
+            self._times.append(self._end - self._start)
 
     def __call__(self, step: F) -> F:
         """A function of one step, measured whenever it is called."""
@@ -65,8 +91,12 @@ class Watch:
     @property
     def step_s(self) -> float:
         """The median; 0 before there is one."""
-        some = sorted(self.times)
-        return some[len(some) // 2] if some else 0.0
+        return _median(self.times)
+
+    @property
+    def between_s(self) -> float:
+        """The median of what passes from a step to the next."""
+        return _median(self._between[max(self._skip, 1):])
 
     @property
     def ratio(self) -> float:
@@ -89,28 +119,58 @@ class Watch:
             return text + ": faster than 80 % of such runs would be"
         return text + ": as projected"
 
-    def report(self, trace: Optional[str] = None) -> str:
+    def _around(self) -> List[str]:
+        """What is seen of the steps alone."""
+        lines, step, between = [], self.step_s, self.between_s
+        if between > .05 * (step + between):
+            lines.append(f"- {between:.4g} s pass between steps "
+                         f"({between / (step + between):.0%} of the time): "
+                         "more workers that load samples, or less often what "
+                         "else is done there")
+        slow = sorted(self.times)[-(self.steps // 10):]
+        if self.steps >= 10 and slow[0] > 1.5 * step:
+            lines.append(f"- one step in ten takes {slow[0]:.4g} s or more: "
+                         "what is done now and then (checkpoints, logs), or "
+                         "other jobs on the machine")
+        return lines
+
+    def _beside(self, trace: Path) -> List[str]:
+        """By phase, and the one that is farthest above its projection."""
+        rows = [r for r in self.phases(trace) if r.projected_s is not None]
+        lines = [f"  {r.phase}: projected {r.projected_s:.4g} s, measured "
+                 f"{r.measured_s:.4g} s" for r in rows]
+        parts = [r for r in rows if r.phase in _CHANGE]
+        worst = max(parts, key=lambda r: float(r.measured_s - r.projected_s),
+                    default=None)
+        if worst is None:
+            return lines
+        more = worst.measured_s - worst.projected_s
+        if more > .05 * self.projection.step_s:
+            lines.insert(0, f"- {worst.phase} takes {more:.4g} s more than "
+                         f"projected: {_CHANGE[worst.phase]}")
+        return lines
+
+    def report(self, trace: Optional[Path] = None) -> str:
         """The verdict, what limits the step, what more of each resource gives
         and, with a trace of PyTorch's profiler, projected beside measured by
-        phase."""
-        lines = [self.verdict()]
+        phase, and which of them to look at."""
+        lines = [self.verdict(), *self._around()]
         lines += ["- " + limit.text
                   for limit in self.projection.get("limits") or []]
         gains = [g for g in self.projection.get("gains") or []
                  if g.step_s < self.projection.step_s]
         for g in sorted(gains, key=lambda g: float(g.step_s))[:3]:
             lines.append(f"- {g.factor:g} times {g.resource}: {g.step_s:.4g} s")
-        if trace is not None:
-            phases = self.phases(trace)
-            lines += [f"  {r.phase}: projected {r.projected_s:.4g} s, measured "
-                      f"{r.measured_s:.4g} s" for r in phases
-                      if r.projected_s is not None]
-        return "\n".join(lines)
+        return "\n".join(lines + ([] if trace is None else self._beside(trace)))
 
-    def phases(self, trace: str) -> List[Result]:
+    def phases(self, trace: Path) -> List[Result]:
         """Projected beside measured, phase by phase (``--kineto``)."""
+        if "command" not in self.projection:
+            raise InputError("a row of a plan has no trace beside it",
+                             "watch project() of its strategy")
         words = shlex.split(self.projection["command"])[1:]
-        found = result_of(Answer().ask([*words, "--json", "--kineto", trace]))
+        more = ["--json", f"--kineto={os.fspath(trace)}"]
+        found = result_of(Answer().ask([words[0], *more, *words[1:]]))
         rows: List[Result] = found["kineto"]["phases"]
         return rows
 
