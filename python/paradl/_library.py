@@ -169,7 +169,8 @@ class Answer:
             progress: Optional[Progress] = None) -> bytes:
         """Asks in another thread, so that Ctrl-C can take it back."""
         argv = (c_char_p * len(words))(*[_bytes(w) for w in words])
-        if threading.current_thread() is not threading.main_thread():
+        if progress is None and \
+                threading.current_thread() is not threading.main_thread():
             return self._check(
                 lib.pdl_ask_command(self._at, len(words), argv))
         code: List[int] = []

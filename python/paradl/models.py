@@ -9,7 +9,7 @@ import warnings
 import weakref
 from typing import Any, Dict, Optional, Tuple
 
-from .errors import InputError
+from .errors import EnvironmentLacks, InputError
 
 
 class Model(os.PathLike):  # type: ignore[type-arg]
@@ -39,11 +39,17 @@ def from_torch(module: Any, example: Any, *, opset: int = 13) -> Model:
         paradl.plan(paradl.from_torch(net, torch.zeros(1, 64)),
                     system="dgx-a100", pes=8, batch=512)
     """
-    import torch  # only for this
-
+    try:
+        import torch  # only for this
+    except ImportError as e:
+        raise EnvironmentLacks(f"from_torch: {e}", "install PyTorch") from None
+    if not isinstance(module, torch.nn.Module):
+        raise InputError("from_torch: a torch.nn.Module is wanted, not "
+                         f"{type(module).__name__}")
     inputs: Tuple[Any, ...] = example if isinstance(example, tuple) \
         else (example,)
-    if not inputs or any(i.shape[:1] != (1,) for i in inputs):
+    if not inputs or any(not isinstance(i, torch.Tensor) or
+                         i.shape[:1] != (1,) for i in inputs):
         raise InputError("from_torch: the example is no batch of 1",
                          "give one sample, e.g. torch.zeros(1, 3, 224, 224)")
     folder = tempfile.mkdtemp(prefix="paradl-")

@@ -36,13 +36,14 @@ def _list(texts: Union[None, str, Sequence[str]]) -> Optional[str]:
 
 def _words(command: str, arguments: Sequence[Value],
            options: Dict[str, Value]) -> List[str]:
+    """As the program gets them: no text of an argument is an option."""
     words = command.split()
     for name, value in options.items():
         option = "--" + name.replace("_", "-")
         if value is None or value is False:
             continue
-        words += [option] if value is True else [option, _text(value)]
-    return words + [_text(a) for a in arguments] + ["--json"]
+        words.append(option if value is True else f"{option}={_text(value)}")
+    return words + ["--"] + [_text(a) for a in arguments]
 
 
 def ask(command: str, *arguments: Value, progress: Optional[Progress] = None,
@@ -53,7 +54,7 @@ def ask(command: str, *arguments: Value, progress: Optional[Progress] = None,
     >>> paradl.ask("topology show", "torus:4x4").hosts
     16
     """
-    words = _words(command, arguments, options)
+    words = _words(command, arguments, {**options, "json": True})
     return result_of(Answer().ask(words, progress))
 
 
@@ -64,8 +65,7 @@ def text(command: str, *arguments: Value, **options: Any) -> str:
     >>> print(paradl.text("model show", "lenet5").split()[1])
     lenet5
     """
-    words = _words(command, arguments, options)[:-1]
-    return Answer().ask(words).decode()
+    return Answer().ask(_words(command, arguments, options)).decode()
 
 
 def options(command: str) -> str:
@@ -204,11 +204,15 @@ def validate(measured: Path, *, select: Optional[str] = None,
 def read_runs(path: Path) -> Runs:
     """A file of measured runs (paradl.runs/1), for tables and ``validate``."""
     name = os.fspath(path)
-    with open(name, encoding="utf-8") as f:
-        try:
+    try:
+        with open(name, encoding="utf-8") as f:
             fields = json.load(f)
-        except json.JSONDecodeError as e:
-            raise InputError(f"{name}:{e.lineno}:{e.colno}: {e.msg}") from None
+    except json.JSONDecodeError as e:
+        raise InputError(f"{name}:{e.lineno}:{e.colno}: {e.msg}") from None
+    except (UnicodeDecodeError, RecursionError) as e:
+        raise InputError(f"{name}:1:1: no JSON: {e}") from None
+    except OSError as e:
+        raise InputError(f"{name}: {e.strerror}") from None
     if not isinstance(fields, dict) or \
             fields.get("schema") != "paradl.runs/1" or \
             not isinstance(fields.get("runs"), list):

@@ -11,7 +11,7 @@ from typing import (Any, ClassVar, Dict, Iterator, List, Mapping, Optional,
                     Sequence, Type)
 
 from ._library import Answer
-from .errors import InputError
+from .errors import InputError, UsageError
 
 
 class Result(Mapping[str, Any]):
@@ -369,7 +369,13 @@ _CLASSES: Dict[str, Type[Result]] = {
 
 def result_of(text: bytes) -> Result:
     """The answer that a JSON text is, by its schema."""
-    fields = json.loads(text)
+    try:
+        fields = json.loads(text)
+    except ValueError:
+        fields = None
+    if not isinstance(fields, dict):
+        raise UsageError("it does not answer in JSON",
+                         "paradl.text() and paradl.options() are for people")
     schema = str(fields.get("schema", "")).partition(".")[2].partition("/")[0]
     kind = next((k for k in _all(Result) if k._schema == schema and schema),
                 Result)

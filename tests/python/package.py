@@ -72,6 +72,31 @@ class Errors(unittest.TestCase):
         self.fails(paradl.EnvironmentLacks, "train", "lenet5")
         self.fails(paradl.UsageError, "nosuch")
 
+    def test_arguments_are_no_options(self):
+        e = self.fails(paradl.InputError, "model show", "--help")
+        self.assertIn("no model '--help'", e.message)
+        with self.assertRaises(paradl.InputError):
+            paradl.plan("-h", system="--json", pes=4, batch=64)
+        with self.assertRaises(paradl.InputError):
+            paradl.plan("lenet5", system="--json", pes=4, batch=64)
+
+    def test_what_is_no_json(self):
+        e = self.fails(paradl.UsageError, "plan", "lenet5", help=True)
+        self.assertIn("paradl.options", e.hint)
+
+    def test_files_that_are_none(self):
+        with tempfile.TemporaryDirectory() as d:
+            deep = os.path.join(d, "deep.json")
+            with open(deep, "w") as f:
+                f.write("[" * 100000)
+            binary = os.path.join(d, "binary.json")
+            with open(binary, "wb") as f:
+                f.write(bytes([0xff, 0xfe]) * 9)
+            for path in (os.path.join(d, "none"), d, deep, binary):
+                with self.assertRaises(paradl.InputError) as caught:
+                    paradl.read_runs(path)
+                self.assertIn(path, caught.exception.message)
+
     def test_file_and_line(self):
         with tempfile.TemporaryDirectory() as d:
             path = os.path.join(d, "bad.yaml")
@@ -230,6 +255,35 @@ class Watches(unittest.TestCase):
         self.assertIn("computation: projected", text)
         self.assertIn(p.limits[0].text, text)
 
+    def test_what_to_change(self):
+        trace = os.path.join(DATA, "oracle", "kineto_gpt.json.gz")
+        p = paradl.project("gpt2:layers=1", system="dgx-a100",
+                           strategy="serial", batch=1)
+        w = paradl.watch(p, skip=0)
+        found = w.report(trace)  # the trace's step has much that is idle
+        self.assertIn("- idle: bubble, I/O, host takes", found)
+        self.assertNotIn("between steps", found)
+        for _ in range(3):
+            with w:
+                pass
+            time.sleep(.02)
+        self.assertGreater(w.between_s, .015)
+        self.assertIn("pass between steps", w.report())
+        self.assertNotIn("one step in ten", w.report())
+        w._times = [.1] * 18 + [.3, .3]
+        self.assertIn("one step in ten takes 0.3 s", w.report())
+
+    def test_wrong(self):
+        for wrong in (None, "x", {}):
+            with self.assertRaises(TypeError):
+                paradl.watch(wrong)
+        plan = paradl.plan("lenet5", system="dgx-a100", pes=4, batch=64)
+        with self.assertRaises(ValueError):
+            paradl.watch(plan.best, skip=-1)
+        with self.assertRaises(paradl.InputError) as caught:
+            paradl.watch(plan.best).phases("trace.json")
+        self.assertIn("project()", caught.exception.hint)
+
 
 class Threads(unittest.TestCase):
     def test_lock_is_released(self):
@@ -287,6 +341,31 @@ class Threads(unittest.TestCase):
         with self.assertRaises(StopIteration):
             paradl.plan("gpt3-175b", progress=stop, **LARGE)
         self.assertTrue(told)
+
+    def test_progress_is_told_in_any_thread(self):
+        told = []
+
+        def work():
+            paradl.plan("gpt2", system="dgx-a100", pes=64, batch=64,
+                        progress=lambda *at: told.append(at))
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        self.assertTrue(told)
+
+    def test_a_child_may_ask_too(self):
+        """As DataLoader's workers are made: forked after a question."""
+        paradl.ask("model show", "lenet5")
+        child = os.fork()
+        if child == 0:
+            try:
+                found = paradl.plan("lenet5", system="dgx-a100", pes=4,
+                                    batch=64)
+                os._exit(0 if found.best else 1)
+            except BaseException:
+                os._exit(2)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
 
 
 if __name__ == "__main__":
