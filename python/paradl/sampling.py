@@ -193,13 +193,22 @@ class Order:
 
     def load_state_dict(self, state: Dict[str, Any]) -> None:
         """Goes on where ``state_dict`` was taken."""
-        if state["settings"] != self._settings:
-            other = [k for k, v in state["settings"].items()
+        settings = state.get("settings")
+        if not isinstance(settings, dict) or \
+                not isinstance(state.get("epoch"), int):
+            raise InputError("no state of an order")
+        if settings != self._settings:
+            other = [k for k, v in settings.items()
                      if self._settings.get(k) != v]
             raise InputError("the state is of another order: "
                              + ", ".join(other))
         err = Err()
+        if state["epoch"] < 0 <= self.epoch:  # a new one: none has begun
+            lib.pdl_sampler_destroy(self._at)
+            self._create()
         for name, part in self._parts():
+            if name not in state:
+                raise InputError(f"no state of an order: it lacks {name}")
             data = bytes(memoryview(state[name]).cast("B"))
             if len(data) != part.count * part.bytes:
                 raise InputError(f"{name}: wrong size")

@@ -24,6 +24,7 @@ import torch
 import torch.distributed as dist
 from torch.utils.data import Sampler as _Sampler
 
+from .errors import InputError
 from .sampling import Order
 
 __all__ = ["BatchSampler", "Sampler"]
@@ -56,8 +57,11 @@ class Sampler(_Sampler):  # type: ignore[type-arg,misc]
         if not drop_last:
             raise ValueError("a short last batch is always dropped")
         self.num_replicas, self.rank = _group(num_replicas, rank)
+        if not 0 <= self.rank < self.num_replicas:
+            raise ValueError(f"no rank {self.rank} of {self.num_replicas}")
         self.batch_size = batch_size
-        shuffle = {True: "global", False: "none"}.get(shuffle, shuffle)
+        shuffle = {True: "global", False: "none", None: "none"}.get(shuffle,
+                                                                    shuffle)
         self.order = Order(
             len(dataset), batch_size * self.num_replicas, epochs=epochs,
             shuffle=shuffle, hide=hide, seed=seed, workers=self.num_replicas,
@@ -65,6 +69,7 @@ class Sampler(_Sampler):  # type: ignore[type-arg,misc]
         self._given = 0    # batches that were handed out in this epoch
         self._trained = 0  # batches of it that training has told of
         self._begun = False  # an iteration has used this epoch
+        self._held = False   # set_epoch wants this one
         self._seen: List[Tuple[List[int], List[float], List[bool],
                                Optional[List[float]]]] = []
 
@@ -72,7 +77,12 @@ class Sampler(_Sampler):  # type: ignore[type-arg,misc]
     @property
     def epoch(self) -> int:
         """That is trained, or comes next before the first iteration."""
-        return max(self.order.epoch, 0)
+        return max(self.order.epoch, 0) + self._over()
+
+    def _over(self) -> bool:
+        """Was it loaded behind the last batch of its epoch?"""
+        return self.order.epoch >= 0 and not self._begun and \
+            not self._held and self._given >= self.order.batches
 
     def set_epoch(self, epoch: int) -> None:
         """As DistributedSampler's; does nothing where it is that already."""
@@ -81,15 +91,16 @@ class Sampler(_Sampler):  # type: ignore[type-arg,misc]
         if self.order.epoch > epoch:
             raise ValueError(f"epoch {epoch} is over: the order is in "
                              f"{self.order.epoch}")
+        self._held = True
 
     def _next(self) -> None:
         self._tell()
         self.order.next()
         self._given = self._trained = 0
-        self._begun = False
+        self._begun = self._held = False
 
     def _ready(self) -> None:
-        if self.order.epoch < 0 or self._begun:
+        if self.order.epoch < 0 or self._begun or self._over():
             self._next()
         self._begun = True
 
@@ -150,6 +161,11 @@ class Sampler(_Sampler):  # type: ignore[type-arg,misc]
         """What was seen of some samples: of ``refresh`` for instance."""
         if confidence is None and self.order.asks_confidence:
             raise ValueError("conf_axis=batch: confidence= is missing")
+        if tuple(losses.shape) != (len(indices),):
+            raise ValueError(
+                f"losses of shape {tuple(losses.shape)} for {len(indices)} "
+                "samples: one for each (reduction='none'), and DataLoader's "
+                "batch_size must be the sampler's")
         values = losses.detach().double().cpu().tolist()
         right = [False] * len(values) if correct is None else \
             [bool(c) for c in correct.detach().cpu().tolist()]
@@ -189,10 +205,16 @@ class Sampler(_Sampler):  # type: ignore[type-arg,misc]
                 "batches": self._trained or self._given}
 
     def load_state_dict(self, state: Dict[str, Any]) -> None:
-        """The next iteration is the rest of the epoch."""
+        """The next iteration is the rest of the epoch, or where all of it
+        was trained the next one (``epoch`` says which)."""
+        done = state.get("batches")
+        if "order" not in state or not isinstance(done, int) or done < 0:
+            raise InputError("no state of a sampler")
         self.order.load_state_dict(state["order"])
-        self._given = self._trained = state["batches"]
-        self._begun, self._seen = False, []
+        if done > (self.order.batches if self.order.epoch >= 0 else 0):
+            raise InputError(f"an epoch has no {done} batches")
+        self._given = self._trained = done
+        self._begun, self._held, self._seen = False, False, []
 
 
 class BatchSampler(_Sampler):  # type: ignore[type-arg,misc]
@@ -210,3 +232,11 @@ class BatchSampler(_Sampler):  # type: ignore[type-arg,misc]
     def set_epoch(self, epoch: int) -> None:
         """The sampler's."""
         self.sampler.set_epoch(epoch)
+
+    def state_dict(self) -> Dict[str, Any]:
+        """The sampler's."""
+        return self.sampler.state_dict()
+
+    def load_state_dict(self, state: Dict[str, Any]) -> None:
+        """The sampler's."""
+        self.sampler.load_state_dict(state)

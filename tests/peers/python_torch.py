@@ -77,6 +77,10 @@ class Models(unittest.TestCase):
             paradl.from_torch(small_net(), torch.zeros(4, 64))
         with self.assertRaises(paradl.InputError):
             paradl.from_torch(small_net(), torch.zeros(1, 3))
+        for module, example in ((3, torch.zeros(1, 64)), (small_net(), 4),
+                                (small_net(), ())):
+            with self.assertRaises(paradl.InputError):
+                paradl.from_torch(module, example)
 
 
 class Samplers(unittest.TestCase):
@@ -138,6 +142,49 @@ class Samplers(unittest.TestCase):
         got = self.ids(DataLoader(self.data, batch_size=8, sampler=again))
         self.assertEqual(got, rest)
         self.assertTrue(rest)
+
+    def test_goes_on_between_epochs(self):
+        make = lambda: paradl.torch.BatchSampler(paradl.torch.Sampler(
+            self.data, batch_size=8, epochs=3, seed=2))
+        s = make()
+        epochs, states = [], []
+        for _ in range(3):
+            states.append(s.state_dict())
+            epochs.append(list(s))
+        for e, state in enumerate(states):  # none is left out, none is empty
+            again = make()
+            list(again)
+            again.load_state_dict(state)
+            self.assertEqual(again.sampler.epoch, e)
+            self.assertEqual([list(again) for _ in range(e, 3)], epochs[e:])
+        again = make()
+        again.load_state_dict(states[1])
+        again.set_epoch(0)  # who asks for the one that is over gets its rest
+        self.assertEqual(list(again), [])
+        again.set_epoch(1)
+        self.assertEqual(list(again), epochs[1])
+
+    def test_what_cannot_be(self):
+        make = lambda **more: paradl.torch.Sampler(self.data, **{
+            "batch_size": 8, "epochs": 3, **more})
+        for wrong in (dict(num_replicas=2, rank=2), dict(rank=-1),
+                      dict(batch_size=0), dict(shuffle="deck")):
+            with self.assertRaises(ValueError, msg=wrong):
+                make(**wrong)
+        s = make()
+        next(s.batch_lists())
+        state = s.state_dict()
+        for wrong in ({}, {"order": {}, "batches": 0},
+                      {**state, "batches": 13}, {**state, "batches": -1},
+                      {**state, "order": {**state["order"], "epoch": "x"}}):
+            with self.assertRaises(paradl.InputError):
+                make().load_state_dict(wrong)
+        s = make(hide="kakurenbo:f=0.3")
+        for losses in (torch.ones(7), torch.ones(8, 1), torch.tensor(1.)):
+            next(s.batch_lists())
+            with self.assertRaises(ValueError) as caught:
+                s.loss(losses)
+            self.assertIn("batch_size", str(caught.exception))
 
     def test_pickle(self):
         s = paradl.torch.Sampler(self.data, batch_size=8, epochs=3)

@@ -98,6 +98,27 @@ class Orders(unittest.TestCase):
                 self.assertEqual(list(lines(other, 2)), list(lines(again, 2)),
                                  (shuffle, hide))
 
+    def test_goes_back_to_before_the_first(self):
+        for shuffle, hide in pairs():
+            order = self.make(shuffle, hide)
+            state = order.state_dict()
+            order.next()
+            first = list(lines(order, 2))
+            see(order)
+            order.next()
+            order.load_state_dict(state)
+            self.assertEqual(order.epoch, -1)
+            order.next()
+            self.assertEqual(list(lines(order, 2)), first, (shuffle, hide))
+
+    def test_states_that_are_none(self):
+        order = self.make("global", "kakurenbo:f=0.3")
+        state = order.state_dict()
+        for wrong in ({}, {**state, "settings": 3}, {**state, "epoch": None},
+                      {k: state[k] for k in ("settings", "epoch")}):
+            with self.assertRaises(paradl.InputError):
+                order.load_state_dict(wrong)
+
     def test_an_epoch_has_every_sample_once(self):
         order = self.make("global", "none")
         order.next()
