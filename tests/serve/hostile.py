@@ -4,6 +4,7 @@
 77 where it was built without."""
 import http.client
 import json
+import socket
 import subprocess
 import sys
 import time
@@ -137,6 +138,21 @@ class Hostile(unittest.TestCase):
             self.assertEqual(state, "failed")
             self.assertIn("layers", message)
         self.assertLess(time.time() - start, 20)
+
+    def test_who_hangs_up_is_forgotten(self):
+        """Halves of requests, more than it serves at once."""
+        for wait in (0, .2) * 4:  # it depends on who is faster
+            halves = []
+            for _ in range(80):
+                at = socket.create_connection(("127.0.0.1", self.port), 20)
+                at.sendall(b"GET / HTTP/1.1\r\nX: ")
+                halves.append(at)
+            time.sleep(wait)
+            for at in halves:
+                at.close()
+            start = time.time()
+            self.assertEqual(self.get("GET", "/")[0], 200)
+            self.assertLess(time.time() - start, 8)
 
     def test_a_search_has_its_time(self):
         start = time.time()

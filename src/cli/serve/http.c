@@ -168,12 +168,13 @@ static struct MHD_Daemon *listen_on(struct server *s, struct pdl_err *err)
         pdl_fail(err, PDL_EINVAL, "'%.60s' is no IPv4 address", s->o->address);
         return NULL;
     }
+    /* poll: by epoll it does not see that somebody has hung up together with
+     * the last bytes, and that connection counts until its time is over. */
     d = MHD_start_daemon(
-        MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_AUTO, 0, NULL, NULL,
-        on_request, s, MHD_OPTION_SOCK_ADDR, &at, MHD_OPTION_NOTIFY_COMPLETED,
-        on_end, NULL, MHD_OPTION_CONNECTION_LIMIT, 64u,
-        MHD_OPTION_CONNECTION_TIMEOUT, 30u, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-        (size_t)65536, MHD_OPTION_END);
+        MHD_USE_POLL_INTERNAL_THREAD, 0, NULL, NULL, on_request, s,
+        MHD_OPTION_SOCK_ADDR, &at, MHD_OPTION_NOTIFY_COMPLETED, on_end, NULL,
+        MHD_OPTION_CONNECTION_LIMIT, 64u, MHD_OPTION_CONNECTION_TIMEOUT, 10u,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)65536, MHD_OPTION_END);
     info = d ? MHD_get_daemon_info(d, MHD_DAEMON_INFO_BIND_PORT) : NULL;
     if (!info)
         pdl_fail(err, PDL_ENOENV, "cannot listen on %s:%lld", s->o->address,
