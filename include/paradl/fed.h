@@ -22,6 +22,16 @@ PDL_BEGIN
 /* An algorithm: "name:key=value,...". */
 const struct pdl_sampling *pdl_fed_algorithm_at(int i); /* NULL past the end */
 
+/* What clients run on: "phone", "edge:away=0.2", ... */
+struct pdl_fed_devices {
+    double flops, down, up, latency_s; /* down, up: bytes/s */
+    double spread, away;
+};
+const struct pdl_sampling *pdl_fed_devices_at(int i); /* NULL past the end */
+enum pdl_status pdl_fed_devices_parse(const char *text,
+                                      struct pdl_fed_devices *out,
+                                      struct pdl_err *err);
+
 /* ---- the plan of a round -------------------------------------------- */
 
 enum { PDL_FED_GLOBAL = -1 };
@@ -79,6 +89,10 @@ struct pdl_fed_job {
     const char *optimizer; /* of a client; NULL: sgd without momentum */
     uint64_t seed;
     double drop;            /* share of clients that drop out of a round */
+    double away;            /* share that cannot be asked in a round */
+    int64_t only;           /* the one client that takes part; -1: all may */
+    int64_t first_round;    /* number of the first, for who goes on by itself */
+    double target;          /* accuracy to stop at; 0: none */
     double deadline_s;      /* of a round; 0: none */
     double speed, spread;   /* samples/s of a device; sigma of its log */
     double down, up;        /* bytes/s of a client's link; 0: no time */
@@ -92,7 +106,7 @@ struct pdl_fed_job {
     int64_t every;          /* models trained between two; 0: a round's */
     int keep;               /* checkpoints; 0: 2 */
     bool resume;
-    const char *weights_out; /* safetensors; NULL: none */
+    const char *weights_in, *weights_out; /* safetensors; NULL: none */
     const char *model_name, *data_name, *partition_name; /* for checkpoints */
     uint64_t run;             /* tells starts apart, all ranks alike */
     const volatile int *stop; /* becomes not 0: save and stop */
@@ -114,6 +128,7 @@ struct pdl_fed_summary {
     int64_t memory_bytes; /* of one client's training: tensors and weights */
     int64_t resumed_at;   /* models; 0: from the beginning */
     bool stopped;
+    bool reached; /* the target, in the last round */
 };
 
 /* Collective over comm: all ranks have the same job. */

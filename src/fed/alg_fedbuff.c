@@ -71,9 +71,10 @@ static int64_t next_client(const struct fed *f, struct buff *b)
 {
     int64_t n = f->job->partition.clients, c;
 
-    do
-        c = (int64_t)(fed_unit(f, FED_DRAW_START, 0, b->begun++) * (double)n);
-    while (fed_samples(f, c) == 0 || is_busy(b, c));
+    do {
+        c = (int64_t)(fed_unit(f, FED_DRAW_START, 0, b->begun) * (double)n);
+        b->begun++;
+    } while (!fed_is_there(f, b->begun, c) || is_busy(b, c));
     return c;
 }
 

@@ -5,13 +5,15 @@
  * samples. The loss is the sum of the parts' cross-entropies and lambda times
  * the Jensen-Shannon divergence of what they say; lambda rises from 0 over the
  * first `warm` rounds (in the authors' script it never does). A device holds
- * one part; the owner of the samples computes the stem of all and exchanges
- * its outputs and their gradients, which goes through the executor like any
- * other gradient, so that the stem learns, too. The server takes the plain mean
- * over clusters; what is tested is the mean of the logits. */
+ * one part; the owner of the samples computes the stems of all one after the
+ * other (and again for their gradients, so that only one is in memory at a
+ * time), and exchanges their outputs and gradients, which goes through the
+ * executor like any other gradient, so that the stem learns, too. The server
+ * takes the plain mean over clusters; what is tested is the mean of the
+ * logits. */
 #include "fed/fed_priv.h"
 
-enum { PARTS, TOGETHER, WARM };
+enum { PARTS, TOGETHER, WARM, STEMS };
 
 static double together(const struct fed *f)
 {
@@ -51,6 +53,8 @@ static void take(struct fed *f, const struct fed_back *b)
     fed_add(f, b->up, 1);
 }
 
+static const char *const stems[] = {"again", "keep", NULL};
+
 const struct fed_alg fed_alg_feddct = {
     .is = {.name = "feddct",
            .summary = "a divided network, trained together by clusters",
@@ -58,8 +62,12 @@ const struct fed_alg fed_alg_feddct = {
                      NULL},
                     {"together", "weight of their agreement", 0.5, 0, 1e3,
                      NULL},
-                    {"warm", "rounds in which that rises", 40, 1, 1e6, NULL}}},
+                    {"warm", "rounds in which that rises", 40, 1, 1e6, NULL},
+                    {"stems", "of all parts: computed again, or kept", 0, 0, 1,
+                     stems}}},
     .parts_key = PARTS + 1,
+    .stems_key = STEMS + 1,
+    .exchanged = exchanged,
     .plan = plan,
     .take = take,
     .together = together,

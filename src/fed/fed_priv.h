@@ -29,8 +29,9 @@ struct fed_learner_options {
     const char *optimizer, *backend;
     const struct pdl_augment *normalise; /* NULL: none; outlives it */
     uint64_t seed;
-    bool distils; /* will be asked to */
-    int parts;    /* networks that are trained together; 0 is 1 */
+    bool distils;     /* will be asked to */
+    int parts;        /* networks that are trained together; 0 is 1 */
+    bool keeps_stems; /* of all parts, until their gradients come back */
 };
 enum pdl_status fed_learner_open(const struct fed_learner_options *o,
                                  fed_learner **out, struct pdl_err *err);
@@ -161,6 +162,7 @@ struct fed_alg {
     bool apart;    /* models that are not one: each client's is tested */
     bool waits;    /* what is trained may be added in a later round */
     int parts_key; /* which parameter says how many networks; 0: one */
+    int stems_key; /* which says that their stems are kept; 0: none */
     enum pdl_status (*open)(struct fed *f, struct pdl_err *err);
     /* Writes the round's tasks; a function of the seed and the rounds before,
      * not of results: every rank has the same. */
@@ -176,6 +178,8 @@ struct fed_alg {
     /* Server: one result, in the order of the tasks; all are in. */
     void (*take)(struct fed *f, const struct fed_back *b);
     void (*end)(struct fed *f);
+    /* Bytes that clients exchange while samples of this one are trained. */
+    int64_t (*exchanged)(const struct fed *f, int64_t client);
     /* Weight of agreement between parts in this round. */
     double (*together)(const struct fed *f);
 };
@@ -191,6 +195,8 @@ void fed_plan_task(struct fed_plan *p, int64_t start);
 void fed_plan_visit(struct fed_plan *p, int64_t client, int64_t epochs);
 /* The round's clients in a random order, those with samples; how many. */
 int64_t fed_choose(const struct fed *f, int64_t round, int64_t *clients);
+/* Whether a client can be asked: it has samples and is not away. */
+bool fed_is_there(const struct fed *f, int64_t round, int64_t client);
 /* A random number in [0, 1): of a client, or whatever i is, in a round. */
 enum fed_draw {
     FED_DRAW_CHOOSE,
@@ -199,7 +205,8 @@ enum fed_draw {
     FED_DRAW_PAIR,
     FED_DRAW_ORDER,
     FED_DRAW_START,
-    FED_DRAW_LINK
+    FED_DRAW_LINK,
+    FED_DRAW_AWAY
 };
 uint64_t fed_key(const struct fed *f, enum fed_draw why, int64_t round,
                  int64_t i);
@@ -240,6 +247,8 @@ enum pdl_status fed_test(struct fed *f, struct pdl_fed_line *line,
 enum pdl_status fed_keep_open(struct fed *f, struct pdl_err *err);
 enum pdl_status fed_keep_save(struct fed *f, struct pdl_err *err);
 void fed_keep_close(struct fed *f);
+/* weights.c: by name; of job.weights_in */
+enum pdl_status fed_weights_read(struct fed *f, struct pdl_err *err);
 enum pdl_status fed_weights_write(struct fed *f, const char *path,
                                   struct pdl_err *err);
 

@@ -34,16 +34,17 @@ static void describe(const struct fed *f, struct settings *s)
     snprintf(s->text[2], n, "%s",
              o->partition_name ? o->partition_name : "iid");
     snprintf(s->text[3], n, "%s", o->algorithm ? o->algorithm : "fedavg");
-    snprintf(s->text[4], n, "%lld, %lld a round",
-             (long long)o->partition.clients, (long long)o->select);
+    snprintf(s->text[4], n, "%lld, %lld a round, only %lld, from round %lld",
+             (long long)o->partition.clients, (long long)o->select,
+             (long long)o->only, (long long)o->first_round);
     snprintf(s->text[5], n, "epochs=%lld steps=%lld batch=%lld",
              (long long)o->epochs, (long long)o->steps, (long long)o->batch);
     snprintf(s->text[6], n, "%s lr=%.17g decay=%.17g%s",
              o->optimizer ? o->optimizer : "sgd", o->lr, o->lr_decay,
              o->raw ? " raw" : "");
     snprintf(s->text[7], n, "%llu", (unsigned long long)o->seed);
-    snprintf(s->text[8], n, "drop=%.17g deadline=%.17g", o->drop,
-             o->deadline_s);
+    snprintf(s->text[8], n, "drop=%.17g away=%.17g deadline=%.17g", o->drop,
+             o->away, o->deadline_s);
     snprintf(s->text[9], n,
              "speed=%.17g spread=%.17g down=%.17g up=%.17g latency=%.17g",
              o->speed, o->spread, o->down, o->up, o->latency_s);
@@ -308,43 +309,4 @@ enum pdl_status fed_keep_open(struct fed *f, struct pdl_err *err)
 void fed_keep_close(struct fed *f)
 {
     pdl_ckpt_release(f->lock);
-}
-
-/* ---- weights -------------------------------------------------------- */
-
-/* A list of arrays by name: what any other framework reads. */
-enum pdl_status fed_weights_write(struct fed *f, const char *path,
-                                  struct pdl_err *err)
-{
-    struct pdl_weights_options opt = {.metadata = NULL};
-    const struct pdl_train_state *s;
-    struct pdl_shard *x;
-    int64_t at, parts = fed_learner_parts(f->learner);
-    int n = 0;
-    enum pdl_status st;
-
-    while (fed_learner_tensor(f->learner, n, &at))
-        n++;
-    x = calloc((size_t)n + 1, sizeof x[0]);
-    if (!x)
-        return pdl_fail(err, PDL_ENOMEM, "out of memory");
-    for (int i = 0; (s = fed_learner_tensor(f->learner, i, &at)); i++) {
-        const char *name =
-            at < f->n / parts
-                ? s->part.name
-                : pdl_arena_printf(f->arena, "part%lld.%s",
-                                   (long long)(at / (f->n / parts)),
-                                   s->part.name);
-
-        x[i] = (struct pdl_shard){.name = name,
-                                  .dtype = PDL_F32,
-                                  .rank = s->part.ndims,
-                                  .box = s->part.box,
-                                  .data = f->model + at};
-        memcpy(x[i].dim, s->part.dim,
-               (size_t)s->part.ndims * sizeof x[i].dim[0]);
-    }
-    st = pdl_weights_write(path, x, n, &opt, err);
-    free(x);
-    return st;
 }

@@ -301,16 +301,23 @@ int64_t fed_learner_stem(const fed_learner *l)
 }
 
 /* A device has one part; whoever gives the samples has the stems of the others,
- * too: what a convolution, its norm and the ReLU write, and one gradient. */
+ * too: what a convolution, its norm and the ReLU write, and one gradient. Kept,
+ * they are there beside the part. Computed again, they are there one at a time,
+ * before the part's own activations are made and after these are gone. */
 int64_t fed_learner_memory(const fed_learner *l)
 {
     enum { STEM_TENSORS = 4 };
     struct pdl_train_memory m;
-    int64_t stems = (int64_t)(l->nets - 1) * STEM_TENSORS * l->opt.batch *
-                    fed_learner_stem(l) * (int64_t)sizeof(float);
+    int64_t stem = STEM_TENSORS * l->opt.batch * fed_learner_stem(l) *
+                   (int64_t)sizeof(float);
+    int64_t others = l->nets - 1, own;
 
     pdl_trainer_memory(l->net[0].t, &m);
-    return m.arena + m.optimizer + m.scratch + stems;
+    own = m.arena + m.optimizer + m.scratch;
+    if (others == 0 || l->opt.keeps_stems)
+        return own + others * stem;
+    stem += m.state + m.optimizer + m.scratch;
+    return own > stem ? own : stem;
 }
 
 void fed_learner_last(const fed_learner *l, int64_t *from, int64_t *to)

@@ -44,6 +44,13 @@ double fed_value(const struct fed *f, int key)
     return f->with.value[key];
 }
 
+bool fed_is_there(const struct fed *f, int64_t round, int64_t client)
+{
+    return fed_samples(f, client) > 0 &&
+           (f->job->only < 0 || f->job->only == client) &&
+           !(fed_unit(f, FED_DRAW_AWAY, round, client) < f->job->away);
+}
+
 int64_t fed_choose(const struct fed *f, int64_t round, int64_t *clients)
 {
     int64_t want = f->job->select > 0 ? f->job->select : f->able, n = 0;
@@ -55,7 +62,7 @@ int64_t fed_choose(const struct fed *f, int64_t round, int64_t *clients)
     for (int64_t i = 0; i < o.n && n < want; i++) {
         int64_t c = pdl_order_at(&o, i);
 
-        if (fed_samples(f, c) > 0)
+        if (fed_is_there(f, round, c))
             clients[n++] = c;
     }
     return n;
@@ -125,6 +132,10 @@ double fed_seconds(const struct fed *f, int64_t client, int64_t epochs)
 
     sum = (double)n /
           ((o->speed > 0 ? o->speed : 100) * uneven(f, FED_DRAW_SPEED, client));
+    if (f->alg->exchanged && o->up > 0) /* half of it goes either way */
+        sum += (double)f->alg->exchanged(f, client) / 2 / (o->up * link);
+    if (f->alg->exchanged && o->down > 0)
+        sum += (double)f->alg->exchanged(f, client) / 2 / (o->down * link);
     if (o->down > 0)
         sum += o->latency_s + (double)fed_down_bytes(f) / (o->down * link);
     if (o->up > 0)
@@ -207,7 +218,7 @@ static void plan_each(struct fed *f, struct fed_plan *p)
 enum pdl_status fed_plan_round(struct fed *f, struct pdl_err *err)
 {
     struct fed_plan *p = &f->plan;
-    int64_t round = f->sum_up.rounds;
+    int64_t round = f->job->first_round + f->sum_up.rounds;
     double own;
 
     pdl_arena_reset(f->plans);

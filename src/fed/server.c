@@ -67,6 +67,25 @@ void fed_mean(struct fed *f)
 
 /* ---- opening -------------------------------------------------------- */
 
+/* One client alone is what somebody else's server asks of it: the model there
+ * and back, and nothing that a server of ours would keep. */
+static enum pdl_status check_only(const struct fed *f, struct pdl_err *err)
+{
+    const struct pdl_fed_job *o = f->job;
+
+    if (o->only >= o->partition.clients || fed_samples(f, o->only) == 0)
+        return pdl_fail(err, PDL_EINVAL, "client %lld %s", (long long)o->only,
+                        o->only >= o->partition.clients ? "is none of the run"
+                                                        : "has no samples");
+    if (f->alg->plan || f->alg->take || f->alg->end)
+        return pdl_fail(err, PDL_EINVAL,
+                        "%s: more than a model goes to a client and back, so "
+                        "that it takes part in no other run; fedavg and "
+                        "fedprox do",
+                        f->alg->is.name);
+    return PDL_OK;
+}
+
 static enum pdl_status check(struct fed *f, struct pdl_err *err)
 {
     const struct pdl_fed_job *o = f->job;
@@ -81,7 +100,8 @@ static enum pdl_status check(struct fed *f, struct pdl_err *err)
                         "%lld clients of a round, but there are %lld",
                         (long long)o->select, (long long)o->partition.clients);
     if (o->rounds < 0 || o->batch < 1 || (o->epochs < 1 && o->steps < 1) ||
-        !(o->lr > 0) || !(o->drop >= 0 && o->drop < 1))
+        !(o->lr > 0) || !(o->drop >= 0 && o->drop < 1) ||
+        !(o->away >= 0 && o->away < 1))
         return pdl_fail(err, PDL_EINVAL,
                         "rounds, batch, epochs, rate or "
                         "dropouts of a run are not possible");
@@ -90,7 +110,7 @@ static enum pdl_status check(struct fed *f, struct pdl_err *err)
                         "%s: federated training is of classes, and samples "
                         "here have none",
                         d->name);
-    return PDL_OK;
+    return o->only >= 0 ? check_only(f, err) : PDL_OK;
 }
 
 static enum pdl_status open_learner(struct fed *f, struct pdl_err *err)
@@ -107,7 +127,9 @@ static enum pdl_status open_learner(struct fed *f, struct pdl_err *err)
         .distils = f->alg->distils,
         .parts = f->alg->parts_key > 0
                      ? (int)fed_value(f, f->alg->parts_key - 1)
-                     : 1};
+                     : 1,
+        .keeps_stems =
+            f->alg->stems_key > 0 && fed_value(f, f->alg->stems_key - 1) > 0};
     int train = pdl_dataset_split(d, "train");
     enum pdl_status st = PDL_OK;
 
@@ -151,7 +173,7 @@ static enum pdl_status open_vectors(struct fed *f, struct pdl_err *err)
     for (int64_t c = 0; c < clients; c++)
         f->cluster[c] = -1;
     fed_learner_start(f->learner, f->model);
-    return PDL_OK;
+    return fed_weights_read(f, err);
 }
 
 static enum pdl_status begin(struct fed *f, struct pdl_err *err)
@@ -328,13 +350,15 @@ static enum pdl_status one_round(struct fed *f, bool *stop, struct pdl_err *err)
         st = fed_test(f, &line, err);
     if (st != PDL_OK)
         return st;
+    f->sum_up.reached = f->job->target > 0 && line.accuracy >= f->job->target;
     tell(f, &line);
     clear_round(f);
     if (f->sum_up.rounds < f->job->rounds)
         st = fed_plan_round(f, err);
     if (st == PDL_OK)
         st = agree(f, &save, stop, err);
-    save = save || (f->job->checkpoint && f->sum_up.rounds == f->job->rounds);
+    save = save || (f->job->checkpoint &&
+                    (f->sum_up.reached || f->sum_up.rounds == f->job->rounds));
     if (st == PDL_OK && save && f->rank == 0)
         st = fed_keep_save(f, err);
     return st;
@@ -414,7 +438,8 @@ enum pdl_status pdl_fed_run(const struct pdl_fed_job *job, pdl_comm *comm,
     st = together(&f, st, err);
     if (st == PDL_OK)
         st = go_on(&f, err);
-    while (st == PDL_OK && !stop && f.sum_up.rounds < job->rounds)
+    while (st == PDL_OK && !stop && !f.sum_up.reached &&
+           f.sum_up.rounds < job->rounds)
         st = one_round(&f, &stop, err);
     if (st == PDL_OK && f.rank == 0 && job->weights_out)
         st = fed_weights_write(&f, job->weights_out, err);

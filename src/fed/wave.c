@@ -78,7 +78,8 @@ static struct fed_lesson lesson_of(struct fed *f, int64_t task, int64_t visit,
         .steps = o->steps,
         .lr = fed_rate(f),
         .together = f->alg->together ? f->alg->together(f) : 0,
-        .key = fed_key(f, FED_DRAW_ORDER, round, visit),
+        .key = fed_key(f, FED_DRAW_ORDER, round,
+                       v->client << 8 | ((visit - t->first) & 255)),
         .pull = pull};
 
     /* Adam counts its steps; of others only dropout sees the number */

@@ -6,11 +6,12 @@
 
 struct federate_options {
     const char *data, *partition, *algorithm, *optimizer, *backend, *checkpoint,
-        *save, *result, *report;
+        *save, *result, *report, *load, *devices;
     int64_t clients, select, rounds, epochs, steps, batch, seed, samples;
     int64_t test_every, test_samples, ranks, threads, every, keep;
     double lr, lr_decay, drop, deadline, speed, spread, timeout;
-    double flops, latency;
+    double flops, latency, away, target;
+    int64_t only, first_round;
     int64_t client_samples, down, up; /* down, up: bytes a second */
     bool no_test, raw, resume, virtual_ranks, emit, show_partition, progress,
         project;
@@ -29,7 +30,8 @@ static const struct pdl_opt federate_opts[] = {
     {"algorithm", 0, PDL_OPT_TEXT, AT(algorithm), "NAME[:K=V,...]", NULL,
      "fedavg (default), fedprox, fedadam, fedyogi, scaffold, fedbuff, cadis, "
      "sem, safa, feddct; or a baseline: central, local"},
-    {"rounds", 0, PDL_OPT_COUNT, AT(rounds), "N", NULL, "(default 10)"},
+    {"rounds", 0, PDL_OPT_INT, AT(rounds), "N", NULL,
+     "(default 10; 0: the first weights, for --save)"},
     {"select", 0, PDL_OPT_COUNT, AT(select), "N", NULL,
      "clients of a round (default: all)"},
     {"epochs", 0, PDL_OPT_COUNT, AT(epochs), "E", NULL,
@@ -52,6 +54,11 @@ static const struct pdl_opt federate_opts[] = {
      "samples that a client's device trains in a second (default 100)"},
     {"spread", 0, PDL_OPT_NUM, AT(spread), "X", NULL,
      "of the devices' speeds: deviation of the logarithm (default 0)"},
+    {"devices", 0, PDL_OPT_TEXT, AT(devices), "NAME[:K=V,...]", NULL,
+     "phone, edge or wan: speed, link, spread and share away, where the "
+     "options for these do not say"},
+    {"away", 0, PDL_OPT_NUM, AT(away), "X", NULL,
+     "share of the clients that cannot be asked in a round (default 0)"},
     {"device-flops", 0, PDL_OPT_AMOUNT, AT(flops), "X", NULL,
      "FLOP/s that a device reaches in training; --speed follows from it"},
     {"down", 0, PDL_OPT_SIZE, AT(down), "BYTES", NULL,
@@ -72,6 +79,8 @@ static const struct pdl_opt federate_opts[] = {
      "rounds between tests (default 1)"},
     {"test-samples", 0, PDL_OPT_COUNT, AT(test_samples), "N", NULL,
      "test with the first N (default: all)"},
+    {"target", 0, PDL_OPT_NUM, AT(target), "X", NULL,
+     "stop at this accuracy, 0 to 1, and say what it took"},
     {"no-test", 0, PDL_OPT_FLAG, AT(no_test), NULL, NULL, "do not test"},
     {"raw", 0, PDL_OPT_FLAG, AT(raw), NULL, NULL,
      "do not normalise inputs by mean and deviation"},
@@ -96,6 +105,12 @@ static const struct pdl_opt federate_opts[] = {
      "checkpoints kept (default 2)"},
     {"resume", 0, PDL_OPT_FLAG, AT(resume), NULL, NULL,
      "go on from the newest good checkpoint, also within a round"},
+    {"load", 0, PDL_OPT_TEXT, AT(load), "FILE.safetensors", NULL,
+     "first weights, as --save writes them"},
+    {"only", 0, PDL_OPT_INT, AT(only), "CLIENT", NULL,
+     "train this client alone, for a server elsewhere"},
+    {"first-round", 0, PDL_OPT_INT, AT(first_round), "N", NULL,
+     "number of the first round, for a server elsewhere (default 0)"},
     {"save", 0, PDL_OPT_TEXT, AT(save), "FILE.safetensors", NULL,
      "write the weights at the end"},
     {"result", 0, PDL_OPT_TEXT, AT(result), "FILE.json", NULL,

@@ -261,6 +261,8 @@ static void json_summary(const struct federation *s)
     pdl_json_knum(&j, "test_loss", x->loss);
     pdl_json_knum(&j, "accuracy", x->accuracy);
     pdl_json_knum(&j, "best_accuracy", x->best);
+    if (s->o.target > 0)
+        pdl_json_kbool(&j, "reached", x->reached);
     pdl_json_kint(&j, "down_bytes", x->down_bytes);
     pdl_json_kint(&j, "up_bytes", x->up_bytes);
     pdl_json_kint(&j, "across_bytes", x->across_bytes);
@@ -288,6 +290,9 @@ void federate_summary(struct federation *s)
     if (!isnan(x->accuracy))
         pdl_printf(out, "; accuracy %.2f %%, best %.2f %%", 100 * x->accuracy,
                    100 * x->best);
+    if (s->o.target > 0)
+        pdl_printf(out, "\ntarget    %.2f %% %s", 100 * s->o.target,
+                   x->reached ? "reached" : "not reached");
     pdl_printf(
         out, "\ntraffic   down %s, up %s, between clients %s\n",
         pdl_unit_format((double)x->down_bytes, PDL_UNIT_BYTES, a, sizeof a),

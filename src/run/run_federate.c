@@ -136,6 +136,31 @@ static enum pdl_status prepare(struct federation *s, struct pdl_err *err)
     return st == PDL_OK ? divide(s, err) : st;
 }
 
+/* What --devices says, where no option does. */
+static enum pdl_status equip(struct federation *s, struct pdl_err *err)
+{
+    struct federate_options *o = &s->o;
+    struct pdl_fed_devices d;
+    enum pdl_status st = PDL_OK;
+
+    if (!o->devices)
+        return PDL_OK;
+    st = pdl_fed_devices_parse(o->devices, &d, err);
+    if (st != PDL_OK)
+        return st;
+    if (!(o->speed > 0) && !(o->flops > 0))
+        o->flops = d.flops;
+    o->down = o->down > 0 ? o->down : (int64_t)d.down;
+    o->up = o->up > 0 ? o->up : (int64_t)d.up;
+    if (!pdl_opt_given(&run_federate, s->args, "latency"))
+        o->latency = d.latency_s;
+    if (!pdl_opt_given(&run_federate, s->args, "spread"))
+        o->spread = d.spread;
+    if (!pdl_opt_given(&run_federate, s->args, "away"))
+        o->away = d.away;
+    return PDL_OK;
+}
+
 /* Backward takes twice as long as forward. */
 static double speed_of(const struct federation *s)
 {
@@ -144,6 +169,27 @@ static double speed_of(const struct federation *s)
     if (!(s->o.flops > 0) || pdl_model_totals(s->model, &t, NULL) != PDL_OK)
         return s->o.speed;
     return s->o.flops / (3 * (double)t.forward_flops);
+}
+
+/* How many, who takes part, and on what. */
+static void fill_rounds(struct federation *s)
+{
+    const struct federate_options *o = &s->o;
+    struct pdl_fed_job *j = &s->job;
+
+    j->rounds =
+        pdl_opt_given(&run_federate, s->args, "rounds") ? o->rounds : 10;
+    j->first_round = o->first_round;
+    j->only = pdl_opt_given(&run_federate, s->args, "only") ? o->only : -1;
+    j->target = o->target;
+    j->drop = o->drop;
+    j->away = o->away;
+    j->deadline_s = o->deadline;
+    j->speed = speed_of(s);
+    j->spread = o->spread;
+    j->down = (double)o->down;
+    j->up = (double)o->up;
+    j->latency_s = o->latency;
 }
 
 static void fill_job(struct federation *s)
@@ -157,7 +203,6 @@ static void fill_job(struct federation *s)
                              .partition = p,
                              .algorithm = o->algorithm,
                              .select = o->select,
-                             .rounds = o->rounds > 0 ? o->rounds : 10,
                              .epochs = o->epochs > 0 ? o->epochs : 1,
                              .steps = o->steps,
                              .batch = o->batch > 0 ? o->batch : 10,
@@ -165,13 +210,6 @@ static void fill_job(struct federation *s)
                              .lr_decay = o->lr_decay,
                              .optimizer = o->optimizer,
                              .seed = (uint64_t)o->seed,
-                             .drop = o->drop,
-                             .deadline_s = o->deadline,
-                             .speed = speed_of(s),
-                             .spread = o->spread,
-                             .down = (double)o->down,
-                             .up = (double)o->up,
-                             .latency_s = o->latency,
                              .test_every = o->test_every,
                              .test_samples = o->no_test ? -1 : o->test_samples,
                              .backend = o->backend,
@@ -181,6 +219,7 @@ static void fill_job(struct federation *s)
                              .every = o->every,
                              .keep = (int)o->keep,
                              .resume = o->resume,
+                             .weights_in = o->load,
                              .weights_out = o->save,
                              .model_name = s->args->pos[0],
                              .data_name = o->data,
@@ -191,6 +230,7 @@ static void fill_job(struct federation *s)
                              .trained = federate_progress,
                              .ctx = s,
                              .spoil = -1};
+    fill_rounds(s);
 }
 
 /* ---- running -------------------------------------------------------- */
@@ -250,6 +290,8 @@ static enum pdl_status federate(struct federation *s, struct pdl_err *err)
 {
     enum pdl_status st = prepare(s, err);
 
+    if (st == PDL_OK)
+        st = equip(s, err);
     if (st != PDL_OK)
         return st;
     fill_job(s);

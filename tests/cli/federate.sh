@@ -44,3 +44,11 @@ for n in 2 3 4 7; do
     cmp "$work/one.safetensors" "$work/$n.safetensors" && echo "$n ranks: the same bits"
 done
 rm -rf "$work"
+# devices, targets, one client for a server elsewhere
+$paradl federate $digits --data digits --devices fone
+$paradl federate $digits --data digits --away 1
+$paradl federate $digits --data digits --target 80
+$paradl federate $digits --data digits --clients 3 --only 3
+$paradl federate $digits --data digits --clients 3 --only 0 --algorithm scaffold
+$paradl federate $digits --data digits --load nosuch.safetensors
+$paradl federate $digits --data digits --clients 10000000 --client-samples 300 --select 100 --project --rounds 20 --devices phone | grep -v memory

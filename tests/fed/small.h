@@ -100,6 +100,7 @@ static inline void small_open(struct small *s, int64_t samples, bool norm,
                                   .lr = 0.1,
                                   .seed = 11,
                                   .spread = 0.7,
+                                  .only = -1,
                                   .spoil = -1};
 }
 

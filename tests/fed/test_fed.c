@@ -559,6 +559,91 @@ static void many_clients_are_projected(void **state)
     small_close(&s);
 }
 
+/* Devices by name: slower ones take longer, who is away is not asked. */
+static void devices_have_names(void **state)
+{
+    struct pdl_fed_devices d, other;
+    struct pdl_fed_projection x;
+    struct pdl_err err = {"", ""};
+    struct small s;
+
+    (void)state;
+    for (int i = 0; pdl_fed_devices_at(i); i++) {
+        assert_int_equal(
+            pdl_fed_devices_parse(pdl_fed_devices_at(i)->name, &d, &err),
+            PDL_OK);
+        assert_true(d.flops > 0 && d.up > 0 && d.up <= d.down && d.away < 1);
+    }
+    assert_int_equal(pdl_fed_devices_parse("phone", &d, &err), PDL_OK);
+    assert_int_equal(pdl_fed_devices_parse("wan:away=0.5", &other, &err),
+                     PDL_OK);
+    assert_true(other.flops > d.flops && other.up > d.up);
+    assert_true(fabs(other.away - 0.5) < 1e-12);
+    assert_int_not_equal(pdl_fed_devices_parse("toaster", &d, &err), PDL_OK);
+    assert_int_not_equal(pdl_fed_devices_parse("phone:away=2", &d, &err),
+                         PDL_OK);
+    small_open(&s, 300, false, "iid", 30);
+    s.job.rounds = 20;
+    s.job.away = other.away;
+    assert_int_equal(pdl_fed_project(&s.job, &x, &err), PDL_OK);
+    assert_true(x.tasks > 200 && x.tasks < 400 && x.lost == 0);
+    s.job.select = 5; /* enough others are there */
+    assert_int_equal(pdl_fed_project(&s.job, &x, &err), PDL_OK);
+    assert_int_equal(x.tasks, 100);
+    small_close(&s);
+}
+
+/* Stems of other parts are in memory one at a time, or all; what they send
+ * takes its time on the link. */
+static void stems_are_priced(void **state)
+{
+    struct pdl_fed_projection whole, again, keep, slow;
+    double stems, model = 4. * 4 * 522; /* four parts, float32 */
+    struct pdl_err err = {"", ""};
+    struct small s;
+
+    (void)state;
+    small_open(&s, 96, false, "iid", 8);
+    s.job.rounds = 2;
+    s.job.spread = 0;
+    assert_int_equal(pdl_fed_project(&s.job, &whole, &err), PDL_OK);
+    s.job.algorithm = "feddct:parts=4";
+    assert_int_equal(pdl_fed_project(&s.job, &again, &err), PDL_OK);
+    s.job.algorithm = "feddct:parts=4,stems=keep";
+    assert_int_equal(pdl_fed_project(&s.job, &keep, &err), PDL_OK);
+    assert_true(again.memory_bytes >= whole.memory_bytes);
+    assert_true(keep.memory_bytes > again.memory_bytes);
+    assert_true(again.across_bytes > 0);
+    s.job.up = 1e3;
+    assert_int_equal(pdl_fed_project(&s.job, &slow, &err), PDL_OK);
+    /* two clusters at once, four turns each; the model goes on after each,
+     * three times to another client */
+    stems = (keep.across_bytes - 2 * 3 * model) / 2 / 2;
+    assert_true(fabs(slow.mean_s - keep.mean_s - (stems + 4 * model) / 1e3) <
+                1e-6 * slow.mean_s);
+    small_close(&s);
+}
+
+static void a_run_stops_at_its_target(void **state)
+{
+    struct pdl_fed_summary sum;
+    struct small s;
+
+    (void)state;
+    small_open(&s, 300, false, "iid", 5);
+    s.job.rounds = 30;
+    s.job.target = 1;
+    s.job.test_every = 30;
+    free(run(s.job, 2, &sum).at);
+    assert_true(!sum.reached && sum.rounds == 30);
+    s.job.target = sum.accuracy * 0.99;
+    s.job.test_every = 1;
+    free(run(s.job, 2, &sum).at);
+    assert_true(sum.reached && sum.rounds < 30);
+    assert_true(sum.accuracy >= s.job.target);
+    small_close(&s);
+}
+
 /* ---- plans ---------------------------------------------------------- */
 
 static void plans_are_printed_without_training(void **state)
@@ -662,6 +747,9 @@ int main(void)
         cmocka_unit_test(who_drops_out_or_is_late_is_counted),
         cmocka_unit_test(dropouts_fill_no_buffer),
         cmocka_unit_test(many_clients_are_projected),
+        cmocka_unit_test(devices_have_names),
+        cmocka_unit_test(stems_are_priced),
+        cmocka_unit_test(a_run_stops_at_its_target),
         cmocka_unit_test(plans_are_printed_without_training),
         cmocka_unit_test(a_projection_is_compute_and_transfers),
         cmocka_unit_test(the_weight_of_agreement_rises),

@@ -23,6 +23,13 @@ static enum pdl_status check(const struct pdl_args *args, struct pdl_err *err)
             (long long)o->select, (long long)(given ? o->clients : 10));
     if (!(o->drop >= 0 && o->drop < 1))
         return pdl_fail(err, PDL_EINVAL, "--drop: from 0 to below 1");
+    if (!(o->away >= 0 && o->away < 1))
+        return pdl_fail(err, PDL_EINVAL, "--away: from 0 to below 1");
+    if (!(o->target >= 0 && o->target <= 1))
+        return pdl_fail(err, PDL_EINVAL, "--target: from 0 to 1");
+    if (o->rounds < 0 || o->only < 0 || o->first_round < 0)
+        return pdl_fail(err, PDL_EINVAL,
+                        "--rounds, --only, --first-round: from 0");
     if (!(o->spread >= 0 && o->spread <= 10))
         return pdl_fail(err, PDL_EINVAL, "--spread: from 0 to 10");
     if (o->ranks > MAX_RANKS || o->threads > MAX_RANKS)

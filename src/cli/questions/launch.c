@@ -94,6 +94,15 @@ static void add_starter(struct words *w, int64_t ranks)
     }
 }
 
+/* A number that was said to be nothing, which is not the same as not said. */
+static bool is_zero(const struct pdl_cmd *cmd, const struct pdl_args *args,
+                    const struct pdl_opt *o)
+{
+    return (o->kind == PDL_OPT_INT || o->kind == PDL_OPT_NUM ||
+            o->kind == PDL_OPT_TIME) &&
+           pdl_opt_given(cmd, args, o->name);
+}
+
 static void add_command(struct words *w, const struct pdl_cmd *cmd,
                         const struct pdl_args *args)
 {
@@ -106,6 +115,8 @@ static void add_command(struct words *w, const struct pdl_cmd *cmd,
         const struct pdl_opt *o = &cmd->opts[i];
         const char *value = cli_option_value(o, args->opts, buf, sizeof buf);
 
+        if (!value && is_zero(cmd, args, o))
+            value = "0";
         if (!value)
             continue;
         snprintf(name, sizeof name, "--%s", o->name);
