@@ -74,7 +74,9 @@ struct pdl_fed_line {
     int64_t clusters; /* that the algorithm has found; 0: it looks for none */
     const int32_t *cluster;  /* of each client; -1: not seen yet */
     const float *similarity; /* of each two clients; NULL: none. -2: unknown */
-    const char *note;        /* else nothing but this */
+    bool past;        /* of before a resume, told again: what it has not is
+                         NULL */
+    const char *note; /* else nothing but this */
 };
 
 struct pdl_fed_job {

@@ -146,7 +146,9 @@ struct fed {
     double clusters;
     int32_t *cluster;
     float *similarity;
-    void *own; /* the algorithm's; derived from the seed alone */
+    void *own;       /* the algorithm's; derived from the seed alone */
+    double *history; /* a row a round */
+    int64_t nhistory;
     struct pdl_fed_summary sum_up;
     pdl_ckpt_lock *lock;
     double start_s;
@@ -247,6 +249,11 @@ enum pdl_status fed_test(struct fed *f, struct pdl_fed_line *line,
 enum pdl_status fed_keep_open(struct fed *f, struct pdl_err *err);
 enum pdl_status fed_keep_save(struct fed *f, struct pdl_err *err);
 void fed_keep_close(struct fed *f);
+/* history.c, rank 0: a row of numbers for each round that is over */
+int64_t fed_history_width(const struct fed *f);
+double *fed_history_room(struct fed *f, int64_t rows); /* NULL latches */
+void fed_history_add(struct fed *f, const struct pdl_fed_line *l);
+void fed_history_tell(struct fed *f); /* all of them, again */
 /* weights.c: by name; of job.weights_in */
 enum pdl_status fed_weights_read(struct fed *f, struct pdl_err *err);
 enum pdl_status fed_weights_write(struct fed *f, const char *path,

@@ -118,6 +118,9 @@ static void add_all(const struct fed *f, struct list *l)
                     pdl_arena_printf(l->arena, "%s.%lld", f->shelf[s].name,
                                      (long long)i),
                     PDL_F32, f->shelf[s].at[i], f->n);
+    if (f->nhistory > 0)
+        add(l, "history", PDL_F64, f->history,
+            f->nhistory * fed_history_width(f));
     for (int t = 0; t < FED_TABLES; t++)
         if (f->table[t].count > 0)
             add(l, f->table[t].name, PDL_F64, f->table[t].at,
@@ -262,6 +265,21 @@ static enum pdl_status read_all(struct fed *f, const pdl_ckpt *c,
     return st;
 }
 
+/* Where a round was saved before there were any, it has none. */
+static enum pdl_status read_history(struct fed *f, const pdl_ckpt *c,
+                                    struct pdl_err *err)
+{
+    int64_t rows = f->sum_up.rounds, width = fed_history_width(f);
+
+    if (rows == 0 || pdl_ckpt_find(c, "history") < 0)
+        return PDL_OK;
+    if (rows > INT32_MAX || !fed_history_room(f, rows))
+        return pdl_fail(err, PDL_ENOMEM, "out of memory for %lld rounds",
+                        (long long)rows);
+    f->nhistory = rows;
+    return read_one(c, "history", PDL_F64, rows * width, f->history, err);
+}
+
 static enum pdl_status resume(struct fed *f, const pdl_ckpt *c,
                               struct pdl_err *err)
 {
@@ -282,7 +300,7 @@ static enum pdl_status resume(struct fed *f, const pdl_ckpt *c,
     if (f->sum_up.rounds < 0 || f->next < 0 || f->done < 0)
         return pdl_fail(err, PDL_EPARSE, "%s: numbers below 0",
                         pdl_ckpt_path(c));
-    return PDL_OK;
+    return read_history(f, c, err);
 }
 
 enum pdl_status fed_keep_open(struct fed *f, struct pdl_err *err)

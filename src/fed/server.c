@@ -211,6 +211,7 @@ static void close_all(struct fed *f)
     for (int s = 0; s < FED_SHELVES; s++)
         for (int64_t i = 0; i < f->shelf[s].slots; i++)
             free(f->shelf[s].at[i]);
+    free(f->history);
     fed_keep_close(f);
     fed_learner_close(f->learner);
     pdl_arena_destroy(f->arena);
@@ -351,6 +352,8 @@ static enum pdl_status one_round(struct fed *f, bool *stop, struct pdl_err *err)
     if (st != PDL_OK)
         return st;
     f->sum_up.reached = f->job->target > 0 && line.accuracy >= f->job->target;
+    if (f->rank == 0)
+        fed_history_add(f, &line);
     tell(f, &line);
     clear_round(f);
     if (f->sum_up.rounds < f->job->rounds)
@@ -397,6 +400,8 @@ static enum pdl_status go_on(struct fed *f, struct pdl_err *err)
         st = pdl_fail(err, PDL_EINVAL,
                       "the checkpoint is of another run: task %lld of %lld",
                       (long long)f->next, (long long)f->nlive);
+    if (st == PDL_OK)
+        fed_history_tell(f);
     if (st == PDL_OK && f->done > 0)
         note(f, "resumed in round %lld, with %lld of %lld models trained",
              (long long)f->sum_up.rounds, (long long)f->next,

@@ -157,6 +157,8 @@ void federate_tell(void *ctx, const struct pdl_fed_line *l)
     s->round = l->round;
     if (!l->note)
         remember(s, l);
+    if (l->past)
+        return;
     if (l->note)
         fprintf(stderr, "paradl: %s\n", l->note);
     else if (s->args->json)

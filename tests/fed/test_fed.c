@@ -17,7 +17,8 @@ enum { NWEIGHTS = 522 }; /* of the small network, without batch norm */
 struct heard {
     char note[400];
     int64_t rounds, trained, stop_after, kill_after;
-    double accuracy;
+    double accuracy, all; /* of the last round; the sum over rounds */
+    int64_t told;
     int64_t clusters;
     int stop;
 };
@@ -33,6 +34,8 @@ static void tell(void *ctx, const struct pdl_fed_line *l)
     }
     h->rounds = l->round;
     h->accuracy = l->accuracy;
+    h->all += l->accuracy + l->group_accuracy[0] + l->train_loss;
+    h->told++;
     h->clusters = l->clusters;
 }
 
@@ -318,6 +321,38 @@ static void a_stopped_run_goes_on_with_the_same_bits(void **state)
         assert_int_equal(sum.rounds, 4);
         if (!same(whole, rest))
             fail_msg("%s: other bits after a resume", job.algorithm);
+    }
+    forget_folder(folder);
+    small_close(&s);
+}
+
+/* The page of a resumed run is of the whole run. */
+static void a_resumed_run_tells_of_all_rounds(void **state)
+{
+    struct pdl_fed_summary sum;
+    struct heard h, rest;
+    char folder[100];
+    struct small s;
+
+    (void)state;
+    snprintf(folder, sizeof folder, "%s/told", dir);
+    small_open(&s, 160, true, "cluster:groups=2", 8);
+    s.job.rounds = 4;
+    listen_to(&s.job, &h);
+    free(run(s.job, 2, NULL).at);
+    assert_int_equal(h.told, 4);
+    s.job.checkpoint = folder;
+    listen_to(&s.job, &rest);
+    rest.stop_after = 10; /* waves of 2, 4 a round */
+    free(run(s.job, 2, &sum).at);
+    assert_true(sum.stopped && rest.told == 2);
+    s.job.resume = true;
+    for (int again = 0; again < 2; again++) { /* what is over, too */
+        listen_to(&s.job, &rest);
+        free(run(s.job, 3, &sum).at);
+        assert_int_equal(rest.told, 4);
+        assert_true(fabs(rest.all - h.all) < 1e-12);
+        assert_true(fabs(sum.accuracy - h.accuracy) < 1e-12);
     }
     forget_folder(folder);
     small_close(&s);
@@ -738,6 +773,7 @@ int main(void)
         cmocka_unit_test(algorithms_meet_where_they_should),
         cmocka_unit_test(any_number_of_workers_gives_the_same_bits),
         cmocka_unit_test(a_stopped_run_goes_on_with_the_same_bits),
+        cmocka_unit_test(a_resumed_run_tells_of_all_rounds),
         cmocka_unit_test(a_killed_run_goes_on_with_the_same_bits),
         cmocka_unit_test(another_run_is_not_taken_up),
         cmocka_unit_test(a_client_without_numbers_is_left_out_and_named),
