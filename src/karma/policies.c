@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Earlier methods, written as decisions: what they would have chosen for the
- * same blocks. They decide by tensor or by layer; a block here is what the
- * caller says, so each is given its idea, not its code. All ask for one block
- * ahead, as published. */
+ * same blocks, from what they knew. They decide by tensor or by layer; a block
+ * here is what the caller says, so each is given its idea, not its code.
+ *
+ * vDNN decides by kind of layer, before it runs, whatever memory there is.
+ * SuperNeurons knows kinds of layers and liveness; its cache of tensors moves
+ * nothing while there is room. Both ask for one block ahead. Capuchin measures
+ * a step: it swaps what it can find a time for that hides it, the rest by what
+ * each tensor costs alone, and corrects how early it asks. */
 #include "karma_priv.h"
 
+#include <math.h>
 #include <string.h>
 
 static bool try_choice(const struct pdl_karma *k, struct pdl_karma_plan *p,
@@ -81,8 +87,8 @@ static void super_neurons(const struct pdl_karma *k, struct pdl_karma_plan *p)
             try_choice(k, p, i, PDL_KARMA_SWAP);
 }
 
-/* Swaps first, those with the longest time between uses, as long as they hide;
- * then whatever adds fewest seconds for the bytes it gives. */
+/* Swaps as long as a time to ask for them is found that hides them, the longest
+ * time between uses first. */
 static void swap_hidden(const struct pdl_karma *k, struct pdl_karma_plan *p)
 {
     struct pdl_karma_step before, after;
@@ -93,39 +99,60 @@ static void swap_hidden(const struct pdl_karma *k, struct pdl_karma_plan *p)
             p->choice[i] = PDL_KARMA_KEEP;
 }
 
+/* What one way of a block costs for a byte, as measured alone: what is made
+ * again its seconds, a copy that cannot hide its own, both ways. */
+static double price_of(const struct pdl_karma *k, int i, bool again)
+{
+    const struct pdl_karma_block *b = &k->block[i];
+    double n = (double)b->whole_bytes;
+
+    if (again)
+        return b->recompute_s / (n - (double)b->input_bytes);
+    return 1 / k->out_bytes_per_s + 1 / k->in_bytes_per_s;
+}
+
+/* The cheapest way of all that are left; false: none is. */
+static bool evict(const struct pdl_karma *k, struct pdl_karma_plan *p)
+{
+    static const enum pdl_karma_choice ways[] = {PDL_KARMA_SWAP,
+                                                 PDL_KARMA_RECOMPUTE};
+    double least = 0;
+    int best = -1, how = 0;
+
+    for (int i = 0; i < k->nblocks; i++)
+        for (int w = 0; w < 2; w++) {
+            int64_t gives =
+                k->block[i].whole_bytes - (w ? k->block[i].input_bytes : 0);
+
+            if (p->choice[i] != PDL_KARMA_KEEP || gives <= 0 ||
+                !karma_may(k, i, ways[w]) ||
+                (best >= 0 && price_of(k, i, w) >= least))
+                continue;
+            least = price_of(k, i, w);
+            best = i;
+            how = w;
+        }
+    if (best >= 0)
+        p->choice[best] = ways[how];
+    return best >= 0;
+}
+
 static void capuchin(const struct pdl_karma *k, struct pdl_karma_plan *p)
 {
-    static const enum pdl_karma_choice ways[] = {PDL_KARMA_RECOMPUTE,
-                                                 PDL_KARMA_SWAP};
-    struct pdl_karma_step now, s;
+    int last = k->most_ahead > 0 ? k->most_ahead : PDL_KARMA_AHEAD;
+    int best = p->ahead;
+    double least = INFINITY;
+    struct pdl_karma_step s;
 
     swap_hidden(k, p);
-    while (run(k, p, &now) && !now.fits) {
-        double least = 0;
-        int best = -1, how = 0;
-
-        for (int i = 0; i < k->nblocks; i++)
-            for (int w = 0; w < 2; w++) {
-                int64_t gives =
-                    k->block[i].whole_bytes - (w ? 0 : k->block[i].input_bytes);
-                double price;
-
-                if (p->choice[i] != PDL_KARMA_KEEP || gives <= 0 ||
-                    !try_choice(k, p, i, ways[w]))
-                    continue;
-                price =
-                    run(k, p, &s) ? (s.step_s - now.step_s) / (double)gives : 0;
-                p->choice[i] = PDL_KARMA_KEEP;
-                if (best < 0 || price < least) {
-                    least = price;
-                    best = i;
-                    how = w;
-                }
-            }
-        if (best < 0)
-            return;
-        p->choice[best] = ways[how];
-    }
+    while (!fits(k, p) && evict(k, p))
+        ;
+    for (; p->ahead <= last; p->ahead++)
+        if (run(k, p, &s) && s.fits && s.step_s < least) {
+            least = s.step_s;
+            best = p->ahead;
+        }
+    p->ahead = best;
 }
 
 static const struct pdl_karma_policy policies[] = {
@@ -160,13 +187,13 @@ enum pdl_status pdl_karma_follow(pdl_arena *a, const struct pdl_karma *k,
     p.host = PDL_NEW(a, bool, k->ngroups + 1);
     if (!p.choice || !p.host)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
-    if (k->least_ahead > 1)
-        p.ahead = k->least_ahead;
+    p.ahead = k->least_ahead > 1 ? k->least_ahead : 1;
     st = pdl_karma_run(k, &p, NULL, &p.step, err); /* are numbers good? */
     for (int all_host = 0; st == PDL_OK && all_host < 2; all_host++) {
         memset(p.choice, 0, (size_t)k->nblocks * sizeof *p.choice);
         for (int g = 0; g < k->ngroups; g++)
             p.host[g] = all_host;
+        p.ahead = k->least_ahead > 1 ? k->least_ahead : 1;
         policy->decide(k, &p);
         st = pdl_karma_run(k, &p, NULL, &p.step, err);
         if (p.step.fits)
