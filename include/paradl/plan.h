@@ -565,7 +565,7 @@ void pdl_plan_op_work(const struct pdl_plan *p, int op, int64_t rank,
  * and bytes, of contractions also what must be equal for two of them to be
  * alike (kernel, stride, groups) and extents (samples, channels, filters,
  * pixels, in whole tiles where kernels compute whole tiles). False: it is not
- * local. */
+ * local, or copies a part (pdl_plan_copies): not the operator of its name. */
 enum {
     PDL_KEY_FLOPS,
     PDL_KEY_BYTES,

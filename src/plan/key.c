@@ -129,7 +129,7 @@ bool pdl_plan_op_key(const struct pdl_plan *p, int op, int64_t rank,
                                .pass = "forward",
                                .ndims = PDL_KEY_EXTENTS};
     if (o->kind != PDL_PLAN_OP_COMPUTE && o->kind != PDL_PLAN_OP_ADD &&
-        o->kind != PDL_PLAN_OP_UPDATE && o->kind != PDL_PLAN_OP_SLICE)
+        o->kind != PDL_PLAN_OP_UPDATE)
         return false;
     pdl_plan_op_work(p, op, rank, &w);
     k->dims[PDL_KEY_FLOPS] = w.flops;

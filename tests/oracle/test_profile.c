@@ -290,6 +290,32 @@ static void the_workspace_is_part_of_the_memory(void **state)
     pdl_arena_destroy(a);
 }
 
+/* What a rank keeps of a tensor is copied in pieces; the operator `slice`, of
+ * class tokens, in one. */
+static void a_part_is_not_priced_as_the_operator(void **state)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct machine *m = machine(a), *none = machine(a);
+    const struct pdl_plan *p =
+        plan_of(a, "unet:padding=same,input=32,base=8", "filter=2", 2);
+    int n = 0;
+
+    (void)state;
+    measure(m, plan_of(a, "deit-tiny:layers=1", "data=1", 2));
+    for (int64_t i = 0; i < m->sys.pe.nprofile; i++)
+        n += strcmp(m->row[i].op, "run.slice") == 0;
+    assert_true(n > 0);
+    n = 0;
+    for (int i = 0; i < p->nops; i++)
+        if (p->ops[i].kind == PDL_PLAN_OP_SLICE) {
+            assert_true(priced(m, p, i) > 0);
+            assert_true(priced(m, p, i) == priced(none, p, i));
+            n++;
+        }
+    assert_true(n > 0);
+    pdl_arena_destroy(a);
+}
+
 /* As kernels have it that transform tiles where channels are many. */
 static int64_t of_tiles(const int64_t *dims, int64_t ndims)
 {
@@ -340,6 +366,7 @@ int main(void)
         cmocka_unit_test(a_row_is_estimated_from_others),
         cmocka_unit_test(a_wrong_row_is_felt),
         cmocka_unit_test(the_workspace_is_part_of_the_memory),
+        cmocka_unit_test(a_part_is_not_priced_as_the_operator),
         cmocka_unit_test(a_workspace_is_guessed_by_kernels_alike),
     };
 
