@@ -197,6 +197,11 @@ int64_t pdl_coll_recv_bytes(const struct pdl_coll_job *job,
 double pdl_coll_sparse_bytes(int64_t count, int elem_bytes, double q,
                              int terms);
 
+/* Columns of the two factors by which PowerSGD sends a matrix, of at most
+ * `rank`; 0: it is sent as it is, because factors would save less than half
+ * (as PyTorch's hook decides). */
+int64_t pdl_coll_factors(int64_t rows, int64_t cols, int64_t rank);
+
 /* ---- proof ------------------------------------------------------------ */
 
 struct pdl_coll_proof {

@@ -285,6 +285,16 @@ enum pdl_status pdl_compress_create(pdl_comm *c, int64_t dim, const char *name,
                                     double value, uint64_t seed,
                                     pdl_compress **out, struct pdl_err *err);
 void pdl_compress_destroy(pdl_compress *x); /* NULL: nothing */
+/* What the vector is made of, before its first sum: matrices one after the
+ * other, with gaps that nobody reads; the same on all ranks. powersgd then
+ * factors each by itself (coll.h says which), else the vector as one square.
+ * The other ways do not ask. */
+struct pdl_compress_part {
+    int64_t begin, rows, cols; /* of elements; a vector: one row */
+};
+enum pdl_status pdl_compress_shape(pdl_compress *x, int n,
+                                   const struct pdl_compress_part *parts,
+                                   struct pdl_err *err);
 /* Adds the gradient to what is kept, and codes it. Then its exchange may
  * start: one of a communicator at a time, in the same order on all ranks. */
 void pdl_compress_take(pdl_compress *x, const float *gradient);

@@ -153,6 +153,16 @@ static double pairs_bytes(int64_t count, int elem_bytes, double q, int terms)
     return 4 + (4.0 + elem_bytes) * filled(q, terms) * (double)count;
 }
 
+int64_t pdl_coll_factors(int64_t rows, int64_t cols, int64_t rank)
+{
+    int64_t least = rows < cols ? rows : cols;
+    int64_t r = rank < least ? rank : least;
+
+    return 2.0 * (double)r * (double)(rows + cols) < (double)rows * (double)cols
+               ? r
+               : 0;
+}
+
 double pdl_coll_sparse_bytes(int64_t count, int elem_bytes, double q, int terms)
 {
     return goes_dense(elem_bytes, q, terms)

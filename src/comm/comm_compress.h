@@ -22,6 +22,10 @@ struct comm_compressor {
     struct pdl_compressor is;
     const struct comm_codec *codec; /* in blocks.c; NULL: the calls below */
     enum pdl_status (*create)(pdl_compress *x, struct pdl_err *err);
+    /* NULL: it does not matter */
+    enum pdl_status (*shape)(pdl_compress *x, int n,
+                             const struct pdl_compress_part *parts,
+                             struct pdl_err *err);
     void (*destroy)(pdl_compress *x);
     void (*take)(pdl_compress *x, const float *gradient);
     enum pdl_status (*start)(pdl_compress *x, struct pdl_err *err);

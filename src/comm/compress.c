@@ -94,6 +94,27 @@ enum pdl_status pdl_compress_create(pdl_comm *c, int64_t dim, const char *name,
     return PDL_OK;
 }
 
+enum pdl_status pdl_compress_shape(pdl_compress *x, int n,
+                                   const struct pdl_compress_part *parts,
+                                   struct pdl_err *err)
+{
+    int64_t end = 0;
+
+    for (int i = 0; i < n; i++) {
+        int64_t size = 0;
+
+        if (parts[i].rows < 1 || parts[i].cols < 1 || parts[i].begin < end ||
+            !pdl_mul64(parts[i].rows, parts[i].cols, &size) ||
+            size > x->dim - parts[i].begin)
+            return pdl_fail(err, PDL_EINVAL,
+                            "matrix %d is not in the vector of %" PRId64
+                            " elements",
+                            i, x->dim);
+        end = parts[i].begin + size;
+    }
+    return x->how->shape ? x->how->shape(x, n, parts, err) : PDL_OK;
+}
+
 void pdl_compress_destroy(pdl_compress *x)
 {
     if (!x)

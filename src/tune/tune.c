@@ -27,7 +27,8 @@ enum {
 
 enum pdl_tune_loss pdl_tune_loss(const char *compress)
 {
-    static const char *const tried[] = {"topk:0.01", "int8", "sign"};
+    static const char *const tried[] = {"topk:0.01", "int8", "sign",
+                                        "powersgd:4"};
 
     if (!compress || strcmp(compress, "lossless") == 0)
         return PDL_TUNE_EXACT;

@@ -183,12 +183,93 @@ static void powersgd_finds_the_factors(void **state)
     assert_int_equal(on_ranks(3, NULL, rank_one, NULL), 0);
 }
 
+/* Two matrices of low rank, a vector that goes as it is, and a gap between
+ * them that holds no number. */
+enum { ROWS = 60, COLS = 40, WIDE = 90, SHORT = 7, HOLE = 5 };
+static const struct pdl_compress_part parts[] = {
+    {0, ROWS, COLS},
+    {ROWS * COLS, 1, SHORT},
+    {ROWS * COLS + SHORT + HOLE, COLS, WIDE},
+};
+enum { LAID_OUT = ROWS * COLS + SHORT + HOLE + COLS * WIDE };
+
+static double laid_out(int rank, int64_t i)
+{
+    int64_t at = i - parts[2].begin;
+
+    if (i < ROWS * COLS)
+        return (double)(i / COLS + 1) *
+               cos((double)(rank + 1) * (double)(i % COLS));
+    if (i < ROWS * COLS + SHORT)
+        return (double)(i * 3 + rank);
+    return at < 0 ? NAN
+                  : sin((double)(at / WIDE + rank)) * (double)(at % WIDE - 30);
+}
+
+static int factor_each(pdl_comm *c, void *ctx)
+{
+    float *g = calloc(LAID_OUT, sizeof *g),
+          *sum = calloc(LAID_OUT, sizeof *sum);
+    struct pdl_err err = {"", ""};
+    pdl_compress *x = NULL;
+    int bad, p = pdl_comm_size(c);
+
+    (void)ctx;
+    bad = pdl_compress_create(c, LAID_OUT, "powersgd", 4, 3, &x, &err) ||
+          pdl_compress_shape(x, 3, parts, &err);
+    for (int64_t i = 0; i < LAID_OUT; i++)
+        g[i] = (float)laid_out(pdl_comm_rank(c), i);
+    if (!bad) {
+        pdl_compress_take(x, g);
+        bad = pdl_compress_start(x, &err) || pdl_compress_wait(x, &err);
+    }
+    if (!bad)
+        pdl_compress_put(x, sum);
+    for (int64_t i = 0; !bad && i < LAID_OUT; i++) {
+        double want = 0;
+
+        for (int r = 0; r < p; r++)
+            want += laid_out(r, i);
+        if (isnan(want) ? sum[i] != 0 : !(fabs(sum[i] - want) < 2e-3))
+            bad = 1, fprintf(stderr, "%d: %g, not %g\n", (int)i, sum[i], want);
+    }
+    /* two factors of 4 columns for each, and the vector */
+    bad |= p == 2 && pdl_compress_sent(x) !=
+                         4 * (4 * (ROWS + COLS + COLS + WIDE) + SHORT);
+    pdl_compress_destroy(x);
+    free(g);
+    free(sum);
+    return bad;
+}
+
+static void powersgd_factors_each_matrix(void **state)
+{
+    (void)state;
+    assert_int_equal(on_ranks(2, NULL, factor_each, NULL), 0);
+    assert_int_equal(on_ranks(3, NULL, factor_each, NULL), 0);
+}
+
+static void factors_that_save_little_are_not_made(void **state)
+{
+    (void)state;
+    assert_int_equal(pdl_coll_factors(500, 800, 4), 4);
+    assert_int_equal(pdl_coll_factors(20, 25, 4), 4);
+    assert_int_equal(pdl_coll_factors(10, 25, 4), 0);
+    assert_int_equal(pdl_coll_factors(1, 1000000, 4), 0);
+    assert_int_equal(pdl_coll_factors(3, 1000000, 1), 1);
+}
+
 static int refuse(pdl_comm *c, void *ctx)
 {
+    static const struct pdl_compress_part outside[] = {{3, 2, 4}};
     pdl_compress *x = NULL;
     struct pdl_err err = {"", ""};
 
     (void)ctx;
+    if (pdl_compress_create(c, 9, "powersgd", 2, 0, &x, &err) != PDL_OK ||
+        pdl_compress_shape(x, 1, outside, &err) != PDL_EINVAL)
+        return 1;
+    pdl_compress_destroy(x);
     return pdl_compress_create(c, 9, "zip", 0, 0, &x, &err) != PDL_EINVAL ||
            pdl_compress_create(c, 9, "topk", 2, 0, &x, &err) != PDL_EINVAL ||
            pdl_compress_create(c, 9, "powersgd", 0, 0, &x, &err) !=
@@ -211,6 +292,8 @@ int main(void)
         cmocka_unit_test(bad_bytes_are_refused),
         cmocka_unit_test(nothing_is_lost_on_any_number_of_ranks),
         cmocka_unit_test(powersgd_finds_the_factors),
+        cmocka_unit_test(powersgd_factors_each_matrix),
+        cmocka_unit_test(factors_that_save_little_are_not_made),
         cmocka_unit_test(what_there_is_not_is_refused),
     };
 

@@ -277,7 +277,10 @@ static double on_wires(const struct oracle *o, int op, int64_t rank,
     switch (x->kind) {
     case PDL_PLAN_OP_ALLREDUCE:
         if (x->compress)
-            return sync + oracle_compressed(o, &w, x->compress, n, in);
+            return sync + oracle_compressed(
+                              o, &w, x->compress,
+                              &(struct oracle_gradients){op, op + 1, op, rank},
+                              n, in);
         if (f && f->leaders && gradient && w.level > 0 &&
             oracle_has_axis(o, PDL_AXIS_SPATIAL))
             return sync + by_leaders(o, n, in, &w);
@@ -309,9 +312,10 @@ double oracle_exchange(const struct oracle *o, int op, int64_t rank,
     const struct pdl_plan_op *x = &o->p->ops[op];
     struct oracle_wire w = oracle_wire_of(o, rank, x, true);
     double n = (double)group_size(o, x->group);
+    const struct oracle_gradients all = {0, o->p->nops, op, rank};
 
     bytes *= oracle_travels(o, x);
-    return compress ? oracle_compressed(o, &w, compress, n, bytes)
+    return compress ? oracle_compressed(o, &w, compress, &all, n, bytes)
                     : oracle_allreduce(o, &w, algorithm, n, bytes);
 }
 

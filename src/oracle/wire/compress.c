@@ -9,7 +9,8 @@
  *   codes     every rank sends every other its part, coded, adds up its own and
  *             sends that to all: of each rank of a node all that is not for
  *             the node leaves it, where a ring leaves it once
- *   powersgd  two dense allreduces of R times a side of the square */
+ *   powersgd  two dense allreduces: the first factors of all matrices and what
+ *             is sent as it is, then the second factors (coll.h) */
 #include "oracle/wire/wire.h"
 
 #include "paradl/coll.h"
@@ -68,19 +69,68 @@ static double factors(const struct oracle *o, double rank, double elements)
     return rate > 0 ? 8 * rank * elements / rate : 0;
 }
 
+/* Elements of the two sums of powersgd, of these tensors; and of them all. */
+struct sums {
+    double first, second, all;
+};
+
+static void add_matrix(const struct oracle *o, int tensor, int64_t pe,
+                       int64_t rank, struct sums *out)
+{
+    const struct pdl_plan_tensor *t = &o->p->tensors[tensor];
+    int64_t n = pdl_plan_elements(o->p, tensor, pe), cols = 1, r;
+
+    for (int d = 1; d < t->ndims; d++)
+        cols *= t->dim[d];
+    if (t->ndims < 2 || cols > n)
+        cols = n > 0 ? n : 1;
+    r = pdl_coll_factors(n / cols, cols, rank);
+    out->first += (double)(r > 0 ? r * (n / cols) : n);
+    out->second += (double)(r * cols);
+    out->all += (double)n;
+}
+
+static struct sums sums_of(const struct oracle *o,
+                           const struct oracle_gradients *g, double rank)
+{
+    struct sums s = {0, 0, 0};
+
+    for (int i = g->first; i < g->last; i++) {
+        const struct pdl_plan_op *x = &o->p->ops[i];
+
+        for (int k = 0; x->kind == PDL_PLAN_OP_ALLREDUCE && k < x->nin; k++)
+            if (o->p->tensors[x->in[k]].kind ==
+                o->p->tensors[o->p->ops[g->like].in[0]].kind)
+                add_matrix(o, x->in[k], g->pe, (int64_t)rank, &s);
+    }
+    return s;
+}
+
+static double powersgd(const struct oracle *o, const struct oracle_wire *w,
+                       const struct oracle_gradients *g, double rank, double n,
+                       double bytes)
+{
+    struct sums s = sums_of(o, g, rank);
+    double by = s.all > 0 ? bytes / s.all : 0;
+
+    return oracle_allreduce(o, w, NULL, n, s.first * by) +
+           oracle_allreduce(o, w, NULL, n, s.second * by) +
+           factors(o, rank, bytes / 4);
+}
+
 double oracle_compressed(const struct oracle *o, const struct oracle_wire *w,
-                         const char *as, double n, double bytes)
+                         const char *as, const struct oracle_gradients *g,
+                         double n, double bytes)
 {
     struct pdl_compression c;
-    double t = 0, side = sqrt(bytes / 4);
+    double t = 0;
 
     if (!pdl_compress_parse(as, &c) || c.kind == PDL_COMPRESS_NONE)
         return oracle_allreduce(o, w, NULL, n, bytes);
     if (c.kind == PDL_COMPRESS_TOPK)
         t = sparse_ring(c.value, n, bytes, w);
     else if (c.kind == PDL_COMPRESS_POWERSGD)
-        t = 2 * oracle_allreduce(o, w, NULL, n, 4 * c.value * side) +
-            factors(o, c.value, bytes / 4);
+        t = powersgd(o, w, g, c.value, n, bytes);
     else
         t = to_owners(n, codes[c.kind].wire * bytes, w);
     return t + codes[c.kind].passes * bytes / o->pe.bytes_per_s;

@@ -80,8 +80,13 @@ double oracle_send(const struct oracle *o, const struct oracle_wire *w,
 double oracle_allreduce(const struct oracle *o, const struct oracle_wire *w,
                         const char *name, double n, double bytes);
 /* compress.c: the same, as they travel (plan.h); searching and coding with it */
+struct oracle_gradients {  /* those of operations [first, last) on a PE */
+    int first, last, like; /* tensors of the kind that `like` sums */
+    int64_t pe;
+};
 double oracle_compressed(const struct oracle *o, const struct oracle_wire *w,
-                         const char *as, double n, double bytes);
+                         const char *as, const struct oracle_gradients *g,
+                         double n, double bytes);
 enum pdl_status oracle_allreduce_known(const struct oracle *o,
                                        struct pdl_err *err);
 /* comm.c: copies of a layer collective's result, by habit of the framework */

@@ -29,6 +29,32 @@ struct train_sparse {
     struct train_sparse *next; /* of those begun */
 };
 
+/* Outputs [from, to) of an operation, which lie side by side: matrices of as
+ * many rows as a weight has outputs. */
+static enum pdl_status tell_shape(pdl_trainer *t, int op, int from, int to,
+                                  const struct bundle *b, struct pdl_err *err)
+{
+    const struct pdl_plan_op *o = &t->plan->ops[op];
+    struct pdl_compress_part *part =
+        PDL_NEW(t->arena, struct pdl_compress_part, to - from);
+    int n = 0;
+
+    if (!part)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory for gradients");
+    for (int k = from; k < to; k++) {
+        const struct train_array *a = &t->arrays[o->in[k]];
+        int64_t all = train_array_elements(a), rows = 1;
+
+        if (a->box.ndims > 1)
+            rows = a->box.hi[0] - a->box.lo[0];
+        if (all > 0)
+            part[n++] = (struct pdl_compress_part){
+                (float *)train_data(t, o->out[k], TRAIN_UPDATE) - b->data, rows,
+                all / rows};
+    }
+    return pdl_compress_shape(b->sum, n, part, err);
+}
+
 static enum pdl_status open_bundle(pdl_trainer *t, int op,
                                    const struct train_run *r,
                                    struct bundle *out, struct pdl_err *err)
@@ -64,7 +90,9 @@ static enum pdl_status open_op(pdl_trainer *t, int op, struct pdl_err *err)
         return pdl_fail(err, PDL_ENOMEM, "out of memory for gradients");
     x->sparse = s;
     s->op = op;
-    while (st == PDL_OK && train_next_run(t, op, TRAIN_UPDATE, &k, &r)) {
+    for (int from = 0;
+         st == PDL_OK && train_next_run(t, op, TRAIN_UPDATE, &k, &r);
+         from = k) {
         if (r.bytes == 0)
             continue;
         if (r.dtype != PDL_F32)
@@ -72,6 +100,8 @@ static enum pdl_status open_op(pdl_trainer *t, int op, struct pdl_err *err)
                             "compress= sums float32 only: "
                             "use --precision fp32");
         st = open_bundle(t, op, &r, &s->bundles[s->n], err);
+        if (st == PDL_OK)
+            st = tell_shape(t, op, from, k, &s->bundles[s->n], err);
         s->n++;
     }
     return st;
