@@ -89,6 +89,7 @@ struct pdl_question {
     int ndesigns;
     double budget, power_w; /* 0: none; budget: to buy, or of all runs */
     int64_t racks;          /* 0: any number */
+    int64_t delivery;       /* PEs that can be had, spares too; 0: any */
     bool rent;              /* else buy */
     double years, utilisation;
     double rack_w;      /* what a rack can draw */

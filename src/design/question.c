@@ -356,6 +356,7 @@ static enum pdl_status read_terms(const struct pdl_doc *root,
                         spare[2] = {0, 1}, rate[2] = {1, 1e16},
                         away[2] = {0, 10};
     const struct pdl_doc *racks = pdl_doc_get(root, "racks");
+    const struct pdl_doc *delivery = pdl_doc_get(root, "delivery");
     int goal = (int)q->goal, rent = q->rent;
     enum pdl_status st = opt_str(root, "name", &q->name, err);
 
@@ -365,6 +366,8 @@ static enum pdl_status read_terms(const struct pdl_doc *root,
         st = opt_num(root, "power", PDL_UNIT_WATT, watt, &q->power_w, err);
     if (st == PDL_OK && racks)
         st = pdl_doc_int(racks, 1, 1 << 24, &q->racks, err);
+    if (st == PDL_OK && delivery)
+        st = pdl_doc_int(delivery, 1, 1 << 24, &q->delivery, err);
     if (st == PDL_OK)
         st = choice(root, "money", money, 2, &rent, err);
     if (st == PDL_OK)
@@ -398,10 +401,10 @@ enum pdl_status pdl_question_read(pdl_arena *a, struct pdl_bytes in,
                                   struct pdl_err *err)
 {
     static const char *const known[] = {
-        "name",         "workloads",  "designs", "budget", "power",
-        "racks",        "money",      "years",   "region", "utilisation",
-        "spares",       "rack_power", "goal",    "prices", "site_link",
-        "site_latency", NULL};
+        "name",        "workloads",    "designs",    "budget", "delivery",
+        "power",       "racks",        "money",      "years",  "region",
+        "utilisation", "spares",       "rack_power", "goal",   "prices",
+        "site_link",   "site_latency", NULL};
     const struct pdl_doc *root = NULL;
     struct pdl_question q;
     enum pdl_status st = pdl_doc_yaml(a, in, name, &root, err);

@@ -55,6 +55,10 @@ static void constrain(struct design_work *w, struct pdl_design_point *p)
     break_unit(w, p, "power", p->bill.facility_w, q->power_w, PDL_UNIT_WATT);
     break_unit(w, p, "racks", (double)p->bill.racks, (double)q->racks,
                PDL_UNIT_NONE);
+    break_unit(
+        w, p, "delivery",
+        (double)((p->bill.nodes + p->bill.spare_nodes) * p->sys.node.pes),
+        (double)q->delivery, PDL_UNIT_NONE);
     for (int k = 0; k < q->nworkloads; k++) {
         char what[96];
 

@@ -62,6 +62,19 @@ static void constraints_exclude_and_say_by_how_much(void **state)
     pdl_arena_destroy(a);
 }
 
+static void more_than_is_delivered_is_excluded(void **state)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct pdl_designs d = answer(a, WORK GRID "delivery: 16\n", 1);
+
+    (void)state;
+    assert_int_equal(d.nfit, 6);
+    for (int i = 6; i < 9; i++)
+        assert_string_equal(d.point[d.order[i]].excluded,
+                            "delivery: 32 of 16 (2 times)");
+    pdl_arena_destroy(a);
+}
+
 static void the_front_is_what_nothing_beats(void **state)
 {
     pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
@@ -163,6 +176,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(constraints_exclude_and_say_by_how_much),
+        cmocka_unit_test(more_than_is_delivered_is_excluded),
         cmocka_unit_test(the_front_is_what_nothing_beats),
         cmocka_unit_test(accounts_add_up),
         cmocka_unit_test(recommendations_hold_in_draws_they_have_not_seen),

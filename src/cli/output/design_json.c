@@ -118,6 +118,8 @@ static void question(struct pdl_json *w, const struct pdl_question *q)
         pdl_json_knum(w, "power_w", q->power_w);
     if (q->racks > 0)
         pdl_json_kint(w, "racks", q->racks);
+    if (q->delivery > 0)
+        pdl_json_kint(w, "delivery", q->delivery);
     pdl_json_key(w, "workloads");
     pdl_json_array(w);
     for (int k = 0; k < q->nworkloads; k++) {
