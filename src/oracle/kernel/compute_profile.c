@@ -77,14 +77,17 @@ static bool is_grouped(const int64_t *dims)
 
 /* Of enough channels on both sides the runtime transforms tiles, in a workspace
  * many times that of the other kernels. */
+static bool is_wide(const int64_t *dims)
+{
+    const int64_t *e = dims + PDL_KEY_EXTENTS;
+
+    return e[1] >= PDL_KEY_WIDE && e[2] >= PDL_KEY_WIDE;
+}
+
+/* Only keys of convolutions have channels to ask. */
 static bool has_same_kernel(const int64_t *a, const int64_t *b, int ndims)
 {
-    const int64_t *e[] = {a + PDL_KEY_EXTENTS, b + PDL_KEY_EXTENTS};
-    bool wide[2];
-
-    for (int i = 0; i < 2; i++)
-        wide[i] = e[i][1] >= PDL_KEY_WIDE && e[i][2] >= PDL_KEY_WIDE;
-    return ndims != PDL_KEY_EXTENTS + 4 || wide[0] == wide[1];
+    return ndims != PDL_KEY_EXTENTS + 4 || is_wide(a) == is_wide(b);
 }
 
 /* An update or a copy is like nothing else. */
