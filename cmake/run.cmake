@@ -61,6 +61,7 @@ endif()
 # Loops over all weights and all pixels, for the vectors that every x86-64 has:
 # the same bits, no product is contracted.
 file(GLOB loops CONFIGURE_DEPENDS src/train/optim/optim*.c src/io/read.c
+  src/comm/codec_*.c src/comm/compress_*.c
   src/io/synthetic.c)
 set_source_files_properties(${loops} PROPERTIES COMPILE_OPTIONS
   "-O3;-fno-math-errno;-fno-trapping-math;-ffp-contract=off")

@@ -12,49 +12,73 @@ static int64_t room(int64_t n)
     return 2 * n;
 }
 
-static int64_t encode_bf16(const float *x, int64_t n, uint8_t *out)
-{
-    for (int64_t i = 0; i < n; i++) {
-        uint16_t h = to_bf16(x[i]);
+/* So many at a time: what lies anywhere in bytes is no vector of them. */
+enum { SOME = 256 };
 
-        memcpy(out + 2 * i, &h, sizeof h);
+MANY_TARGETS static int64_t encode_bf16(const float *x, int64_t n, uint8_t *out)
+{
+    uint16_t h[SOME];
+
+    for (int64_t at = 0; at < n; at += SOME) {
+        int64_t k = n - at < SOME ? n - at : SOME;
+
+        for (int64_t i = 0; i < k; i++)
+            h[i] = to_bf16(x[at + i]);
+        memcpy(out + 2 * at, h, (size_t)k * sizeof *h);
     }
     return room(n);
 }
 
-static bool decode_bf16(const uint8_t *in, int64_t bytes, int64_t n, float *x)
+MANY_TARGETS static bool decode_bf16(const uint8_t *in, int64_t bytes,
+                                     int64_t n, float *x)
 {
-    for (int64_t i = 0; bytes == room(n) && i < n; i++) {
-        uint16_t h;
+    uint16_t h[SOME];
 
-        memcpy(&h, in + 2 * i, sizeof h);
-        x[i] = from_bf16(h);
+    if (bytes != room(n))
+        return false;
+    for (int64_t at = 0; at < n; at += SOME) {
+        int64_t k = n - at < SOME ? n - at : SOME;
+
+        memcpy(h, in + 2 * at, (size_t)k * sizeof *h);
+        for (int64_t i = 0; i < k; i++)
+            x[at + i] = from_bf16(h[i]);
     }
-    return bytes == room(n);
+    return true;
 }
 
-static int64_t encode_fp16(const float *x, int64_t n, uint8_t *out)
+MANY_TARGETS static int64_t encode_fp16(const float *x, int64_t n, uint8_t *out)
 {
     const float most = 65504;
+    uint16_t h[SOME];
 
-    for (int64_t i = 0; i < n; i++) {
-        float v = x[i] > most ? most : x[i] < -most ? -most : x[i];
-        uint16_t h = to_fp16(v);
+    for (int64_t at = 0; at < n; at += SOME) {
+        int64_t k = n - at < SOME ? n - at : SOME;
 
-        memcpy(out + 2 * i, &h, sizeof h);
+        for (int64_t i = 0; i < k; i++) {
+            float v = x[at + i];
+
+            h[i] = to_fp16(v > most ? most : v < -most ? -most : v);
+        }
+        memcpy(out + 2 * at, h, (size_t)k * sizeof *h);
     }
     return room(n);
 }
 
-static bool decode_fp16(const uint8_t *in, int64_t bytes, int64_t n, float *x)
+MANY_TARGETS static bool decode_fp16(const uint8_t *in, int64_t bytes,
+                                     int64_t n, float *x)
 {
-    for (int64_t i = 0; bytes == room(n) && i < n; i++) {
-        uint16_t h;
+    uint16_t h[SOME];
 
-        memcpy(&h, in + 2 * i, sizeof h);
-        x[i] = from_fp16(h);
+    if (bytes != room(n))
+        return false;
+    for (int64_t at = 0; at < n; at += SOME) {
+        int64_t k = n - at < SOME ? n - at : SOME;
+
+        memcpy(h, in + 2 * at, (size_t)k * sizeof *h);
+        for (int64_t i = 0; i < k; i++)
+            x[at + i] = from_fp16(h[i]);
     }
-    return bytes == room(n);
+    return true;
 }
 
 const struct comm_codec comm_codec_bf16 = {room, encode_bf16, decode_bf16,

@@ -15,6 +15,9 @@
 
 enum phase { LENGTHS, PARTS, SIZES, SUMS, DONE };
 enum { TAG = 0x7000 };
+/* Elements that stay in the cache while they are coded: whole blocks of all
+ * codecs, so that pieces one after the other are what the whole would be. */
+enum { PIECE = 4096 };
 
 struct blocks {
     int n, me; /* ranks */
@@ -80,30 +83,38 @@ static enum pdl_status create(pdl_compress *x, struct pdl_err *err)
     return PDL_OK;
 }
 
-/* to = from - what it is decoded to. */
-static void keep(float *to, const float *from, const float *decoded, int64_t n)
+/* Joins what was kept of n elements, codes them and keeps what that loses;
+ * returns the bytes. */
+static int64_t code(pdl_compress *x, const float *gradient, int64_t at,
+                    int64_t n, uint8_t *to)
 {
+    float *kept = x->residual + at, decoded[PIECE];
+    int64_t bytes;
+
     for (int64_t i = 0; i < n; i++)
-        to[i] = from[i] - decoded[i];
+        kept[i] += gradient[at + i];
+    bytes = x->codec->encode(kept, n, to);
+    x->codec->decode(to, bytes, n, decoded);
+    for (int64_t i = 0; i < n; i++)
+        kept[i] -= decoded[i];
+    return bytes;
 }
 
 static void take(pdl_compress *x, const float *gradient)
 {
     struct blocks *b = x->own;
 
-    for (int64_t i = 0; x->residual && i < x->dim; i++)
-        x->residual[i] += gradient[i];
     for (int r = 0; r < b->n; r++) {
-        int64_t at = begin_of(x, r), n = size_of(x, r);
+        int64_t begin = begin_of(x, r), end = begin + size_of(x, r);
         uint8_t *to = b->give + r * b->room;
 
-        if (x->residual) {
-            b->given[r] = x->codec->encode(x->residual + at, n, to);
-            x->codec->decode(to, b->given[r], n, b->part);
-            keep(x->residual + at, x->residual + at, b->part, n);
-        } else {
-            b->given[r] = x->codec->encode(gradient + at, n, to);
-        }
+        b->given[r] = x->residual
+                          ? 0
+                          : x->codec->encode(gradient + begin, end - begin, to);
+        for (int64_t at = begin; x->residual && at < end; at += PIECE)
+            b->given[r] +=
+                code(x, gradient, at, end - at < PIECE ? end - at : PIECE,
+                     to + b->given[r]);
     }
 }
 

@@ -11,6 +11,7 @@
  * Two allreduces for all matrices together, so the bits are the same on all
  * ranks, and on all transports where the communicator's order is fixed. */
 #include "comm_compress.h"
+#include "comm_simd.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -140,7 +141,7 @@ static int64_t width(const struct matrix *m, int64_t i)
     return left < 0 ? 0 : left < m->cols ? left : m->cols;
 }
 
-static float dot(const float *a, const float *b, int64_t n)
+INLINE float dot(const float *a, const float *b, int64_t n)
 {
     float lane[16] = {0}, sum = 0;
     int64_t i = 0;
@@ -155,7 +156,7 @@ static float dot(const float *a, const float *b, int64_t n)
     return sum;
 }
 
-static void add(float *y, float by, const float *x, int64_t n)
+INLINE void add(float *y, float by, const float *x, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
         y[i] += by * x[i];
@@ -171,7 +172,7 @@ static enum pdl_status sum(pdl_compress *x, float *v, int64_t n,
                                     PDL_COMM_SUM, &x->request, err);
 }
 
-static void times_q(pdl_compress *x, const struct matrix *m)
+MANY_TARGETS static void times_q(pdl_compress *x, const struct matrix *m)
 {
     struct powersgd *s = x->own;
     const float *row = x->residual + m->begin;
@@ -196,7 +197,7 @@ static enum pdl_status start(pdl_compress *x, struct pdl_err *err)
 
 /* Gram and Schmidt, twice, since once is not enough for nearly equal columns.
  * A column that is nothing stays nothing. */
-static void orthonormalise(float *p, int64_t rank, int64_t rows)
+MANY_TARGETS static void orthonormalise(float *p, int64_t rank, int64_t rows)
 {
     for (int64_t k = 0; k < rank; k++) {
         float *c = p + k * rows, norm, before;
@@ -214,7 +215,7 @@ static void orthonormalise(float *p, int64_t rank, int64_t rows)
     }
 }
 
-static void times_p(pdl_compress *x, const struct matrix *m)
+MANY_TARGETS static void times_p(pdl_compress *x, const struct matrix *m)
 {
     struct powersgd *s = x->own;
     const float *row = x->residual + m->begin;
@@ -261,7 +262,8 @@ static enum pdl_status go(pdl_compress *x, bool wait, bool *done,
     return st;
 }
 
-static void put_matrix(pdl_compress *x, const struct matrix *m, float *out)
+MANY_TARGETS static void put_matrix(pdl_compress *x, const struct matrix *m,
+                                    float *out)
 {
     const struct powersgd *s = x->own;
     float *rest = x->residual + m->begin;
