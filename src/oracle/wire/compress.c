@@ -17,23 +17,25 @@
 
 #include <math.h>
 
-/* Times the bytes of the floats: on the wire; read and written by passes. */
+/* Times the bytes of the floats: on the wire; read and written by passes over
+ * all of them, and over the part that a rank owns. */
 static const struct {
-    double wire, passes;
+    double wire, passes, own;
 } codes[PDL_NCOMPRESS] = {
     /* joins what was kept, 2 readings and a writing; a sample, one reading and
      * its candidates */
-    [PDL_COMPRESS_TOPK] = {0, 2 + 1 + 1.5},
-    /* joins (3), is coded and decoded (1 + 1), less that (2 + 1); the parts
-     * of all ranks are decoded and added (1 + 2), the sum coded and read (2) */
-    [PDL_COMPRESS_INT8] = {1 / 4. + 1 / 256., 13},
-    [PDL_COMPRESS_BF16] = {1 / 2., 13},
-    [PDL_COMPRESS_FP16] = {1 / 2., 13},
-    [PDL_COMPRESS_SIGN] = {1 / 32. + 1 / 256., 13},
+    [PDL_COMPRESS_TOPK] = {0, 2 + 1 + 1.5, 0},
+    /* joins and is coded in the cache (3), the parts of all ranks are decoded
+     * and added (1 + 3), the sums decoded and handed over (1 + 2); of the own
+     * sum: coded, decoded, kept, copied (1 + 1 + 4 + 2) */
+    [PDL_COMPRESS_INT8] = {1 / 4. + 1 / 256., 10, 8},
+    [PDL_COMPRESS_BF16] = {1 / 2., 10, 8},
+    [PDL_COMPRESS_FP16] = {1 / 2., 10, 8},
+    [PDL_COMPRESS_SIGN] = {1 / 32. + 1 / 256., 10, 8},
     /* joins (3), twice times a factor (2), the sum and the rest made (2 + 3) */
-    [PDL_COMPRESS_POWERSGD] = {0, 3 + 2 + 5},
-    /* coded, the parts decoded and added, the sum coded and read; at best */
-    [PDL_COMPRESS_LOSSLESS] = {28.0625 / 32, 1 + 1 + 3 + 2},
+    [PDL_COMPRESS_POWERSGD] = {0, 3 + 2 + 5, 0},
+    /* coded (1), the parts decoded and added, the sums handed over; at best */
+    [PDL_COMPRESS_LOSSLESS] = {28.0625 / 32, 1 + 4 + 3, 1},
 };
 
 static double sparse_ring(double q, double n, double bytes,
@@ -133,5 +135,6 @@ double oracle_compressed(const struct oracle *o, const struct oracle_wire *w,
         t = powersgd(o, w, g, c.value, n, bytes);
     else
         t = to_owners(n, codes[c.kind].wire * bytes, w);
-    return t + codes[c.kind].passes * bytes / o->pe.bytes_per_s;
+    return t + (codes[c.kind].passes + codes[c.kind].own / n) * bytes /
+                   o->pe.bytes_per_s;
 }
