@@ -1,7 +1,9 @@
 #!/bin/bash
 # Debian packages: built, lintian has nothing to say, and what is in them runs
-# from where it was unpacked: program, Python, a program of one's own. 77 where
-# Debian's tools are missing.
+# from where it was unpacked: program, Python, a program of one's own. What is
+# tried is how it is packed: objects are those that were just built, with
+# PDL_LONG=1 they are compiled as Debian does. 77 where Debian's tools are
+# missing.
 paradl=$1
 root=$(cd "$(dirname "$0")/../.." && pwd)
 for tool in dpkg-buildpackage dh lintian; do
@@ -22,10 +24,12 @@ must() { # what, command...
     tail -n 15 "$tmp/log"
     bad=1
 }
-# What is tried here is how it is packed: compiled in less time, without debug
-# symbols (DEB_BUILD_OPTIONS, DEB_CFLAGS_APPEND: Debian's own switches).
-export DEB_BUILD_OPTIONS=noautodbgsym DEB_CFLAGS_APPEND="-O1 -g0"
-must "build" env PDL_DEB_DIR="$tmp/deb" "$root/tools/deb.sh" "$(dirname "$paradl")"
+build=$(dirname "$paradl")
+if [ -z "${PDL_LONG:-}" ]; then
+    export DEB_BUILD_OPTIONS=noautodbgsym PDL_OBJECTS=$build
+    export CMAKE_C_COMPILER_LAUNCHER=$root/tests/tools/objects.sh
+fi
+must "build" env PDL_DEB_DIR="$tmp/deb" "$root/tools/deb.sh" "$build"
 [ $bad = 0 ] || exit 1
 lintian "$tmp"/deb/*.changes 2>/dev/null >"$tmp/lintian"
 [ -s "$tmp/lintian" ] && { head -n 20 "$tmp/lintian"; bad=1; }
@@ -45,6 +49,6 @@ export PKG_CONFIG_PATH=$lib/pkgconfig
 must "compile" gcc "$root/examples/plan.c" -o "$tmp/plan" $(pkg-config --cflags --libs paradl)
 must "run it" grep -q 'best of' <("$tmp/plan" resnet50 dgx-a100 8 256)
 must "man page" test -s "$tmp/root/usr/share/man/man1/paradl.1.gz"
-must "no build folder inside" test -z "$(grep -rlF "$tmp/deb/paradl-" "$tmp/root")"
+must "no build folder inside" test -z "$(grep -rlF -e "$tmp/deb/paradl-" -e "$build" "$tmp/root")"
 [ $bad = 0 ] && echo "packages: $(ls "$tmp"/deb/*.deb | grep -vc dbgsym) packages, lintian silent"
 exit $bad
