@@ -478,6 +478,7 @@ struct pdl_cmd {
     int nopts;
     size_t opts_size;
     int (*run)(const struct pdl_args *args); /* an exit code */
+    bool no_json; /* its result has a form of its own */
 };
 
 extern const struct pdl_opt pdl_common_opts[]; /* --json, --help ... */

@@ -116,15 +116,17 @@ static enum pdl_status store(const struct pdl_opt *o, void *base,
     return PDL_EINVAL;
 }
 
-/* The i-th option, the command's own first. */
+/* The i-th option, the command's own first, then the common ones: from --json,
+ * or from behind it. */
 const struct pdl_opt *base_opt_at(const struct pdl_cmd *cmd, int i)
 {
-    return i < cmd->nopts ? &cmd->opts[i] : &pdl_common_opts[i - cmd->nopts];
+    return i < cmd->nopts ? &cmd->opts[i]
+                          : &pdl_common_opts[i - cmd->nopts + cmd->no_json];
 }
 
 int base_nopts(const struct pdl_cmd *cmd)
 {
-    return cmd->nopts + pdl_ncommon_opts;
+    return cmd->nopts + pdl_ncommon_opts - cmd->no_json;
 }
 
 /* A command line being read. */
@@ -145,6 +147,9 @@ static enum pdl_status unknown(struct reader *r, const char *name, size_t len)
 
     snprintf(word, sizeof word, "%.*s", (int)(len < 60 ? len : 60), name);
     bare = word + strspn(word, "-");
+    if (cmd->no_json && strcmp(word, "--json") == 0)
+        return pdl_fail(r->err, PDL_EINVAL,
+                        "there is no --json: the result has a form of its own");
     pdl_fail(r->err, PDL_EINVAL, "unknown option '%s'", word);
     pdl_suggest_init(&s, bare);
     for (int i = 0; i < base_nopts(cmd); i++)

@@ -143,6 +143,31 @@ static void dashes_and_negative_numbers_are_arguments(void **state)
     assert_string_equal(o.out, "");
 }
 
+static void what_has_a_form_of_its_own_has_no_json(void **state)
+{
+    struct pdl_cmd plain = cmd;
+    char words[][8] = {"x", "-l", "-q", "--json"};
+    char *argv[] = {words[0], words[1], words[2], words[3]};
+    struct options o = {0};
+    struct pdl_args args = {.opts = &o};
+    struct pdl_err err;
+    struct pdl_buf b;
+
+    (void)state;
+    plain.no_json = true;
+    assert_int_equal(pdl_opts_parse(&plain, 4, argv, &args, &err), PDL_EINVAL);
+    assert_string_equal(err.msg,
+                        "there is no --json: the result has a form of its own");
+    assert_int_equal(pdl_opts_parse(&plain, 3, argv, &args, &err), PDL_OK);
+    assert_true(o.links && args.quiet && !args.json);
+    assert_true(pdl_opt_given(&plain, &args, "links"));
+    pdl_buf_init(&b);
+    pdl_help_print("paradl", &plain, &b.sink);
+    assert_null(strstr(b.text, "--json"));
+    assert_non_null(strstr(b.text, "--help"));
+    pdl_buf_free(&b);
+}
+
 static void mistakes_get_one_clear_line(void **state)
 {
     static const struct {
@@ -234,6 +259,7 @@ int main(void)
         cmocka_unit_test(every_way_to_write_an_option),
         cmocka_unit_test(what_was_given_is_known),
         cmocka_unit_test(dashes_and_negative_numbers_are_arguments),
+        cmocka_unit_test(what_has_a_form_of_its_own_has_no_json),
         cmocka_unit_test(mistakes_get_one_clear_line),
         cmocka_unit_test(help_keeps_to_80_columns),
         cmocka_unit_test(the_man_page_escapes_what_roff_would_obey),

@@ -95,7 +95,8 @@ static void json_help(struct pdl_sink *out, const struct pdl_cmd *only)
         pdl_json_key(&j, "options");
         pdl_json_array(&j);
         json_options(&j, cmd->opts, cmd->nopts);
-        json_options(&j, pdl_common_opts, pdl_ncommon_opts);
+        json_options(&j, pdl_common_opts + cmd->no_json,
+                     pdl_ncommon_opts - cmd->no_json);
         pdl_json_end(&j);
         pdl_json_end(&j);
     }

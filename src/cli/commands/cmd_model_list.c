@@ -192,4 +192,5 @@ const struct pdl_cmd cli_model_convert = {
     .nopts = sizeof convert_opts / sizeof convert_opts[0],
     .opts_size = sizeof(struct options),
     .run = convert,
+    .no_json = true,
 };

@@ -75,4 +75,5 @@ const struct pdl_cmd cli_report_cmd = {
     .nopts = sizeof opts / sizeof opts[0],
     .opts_size = sizeof(struct options),
     .run = run,
+    .no_json = true,
 };

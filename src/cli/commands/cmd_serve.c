@@ -58,4 +58,5 @@ const struct pdl_cmd cli_serve = {
     .nopts = sizeof opts / sizeof opts[0],
     .opts_size = sizeof(struct cli_serve_options),
     .run = serve,
+    .no_json = true,
 };

@@ -297,4 +297,5 @@ const struct pdl_cmd cli_system_import = {
     .nopts = sizeof import_opts / sizeof import_opts[0],
     .opts_size = sizeof(struct import_options),
     .run = system_import,
+    .no_json = true,
 };

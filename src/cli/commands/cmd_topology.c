@@ -403,4 +403,5 @@ const struct pdl_cmd cli_topology_export = {
     .nopts = sizeof export_opts / sizeof export_opts[0],
     .opts_size = sizeof(struct options),
     .run = export,
+    .no_json = true,
 };
