@@ -2,6 +2,7 @@
 """Networks that are Python objects."""
 from __future__ import annotations
 
+import inspect
 import os
 import shutil
 import tempfile
@@ -25,6 +26,18 @@ class Model(os.PathLike):  # type: ignore[type-arg]
 
     def __repr__(self) -> str:
         return f"Model({os.path.basename(self.path)!r})"
+
+
+def _export(torch: Any, module: Any, inputs: Tuple[Any, ...], path: str,
+            opset: int) -> None:
+    settings: Dict[str, Any] = {
+        "opset_version": opset, "do_constant_folding": False,
+        "training": torch.onnx.TrainingMode.PRESERVE}
+    if "dynamo" in inspect.signature(torch.onnx.export).parameters:
+        settings["dynamo"] = False  # the other one knows no training
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(module, inputs, path, **settings)
 
 
 def from_torch(module: Any, example: Any, *, opset: int = 13) -> Model:
@@ -55,13 +68,13 @@ def from_torch(module: Any, example: Any, *, opset: int = 13) -> Model:
     folder = tempfile.mkdtemp(prefix="paradl-")
     path = os.path.join(folder, type(module).__name__.lower() + ".onnx")
     model = Model(path, folder)
-    settings: Dict[str, Any] = {
-        "opset_version": opset, "do_constant_folding": False,
-        "training": torch.onnx.TrainingMode.PRESERVE}
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            torch.onnx.export(module, inputs, path, **settings)
+        try:
+            _export(torch, module, inputs, path, opset)
+        except Exception:  # operators that are younger
+            if opset >= 17:
+                raise
+            _export(torch, module, inputs, path, 17)
     except Exception as e:
         raise InputError(f"from_torch: {type(module).__name__} cannot be "
                          f"exported: {str(e).splitlines()[0]}") from e

@@ -153,6 +153,11 @@ class Order:
         ``hide`` has ``conf_axis=batch``."""
         return bool(lib.pdl_sampler_asks_confidence(self._at))
 
+    @property
+    def asks_verdict(self) -> bool:
+        """Does what is hidden depend on whether predictions were right?"""
+        return str(self._settings["hide"]).partition(":")[0] == "kakurenbo"
+
     def saw(self, samples: Sequence[int], losses: Sequence[float],
             correct: Sequence[bool],
             confidence: Optional[Sequence[float]] = None) -> None:

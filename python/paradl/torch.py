@@ -18,6 +18,7 @@ of ranks are those of the process group.
 """
 from __future__ import annotations
 
+from array import array
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import torch
@@ -28,6 +29,9 @@ from .errors import InputError
 from .sampling import Order
 
 __all__ = ["BatchSampler", "Sampler"]
+
+_TYPES = {"B": torch.uint8, "f": torch.float32, "q": torch.int64}
+_CODES = {kind: code for code, kind in _TYPES.items()}
 
 
 def _group(num_replicas: Optional[int], rank: Optional[int]) -> Tuple[int, int]:
@@ -166,6 +170,9 @@ class Sampler(_Sampler):  # type: ignore[type-arg,misc]
                 f"losses of shape {tuple(losses.shape)} for {len(indices)} "
                 "samples: one for each (reduction='none'), and DataLoader's "
                 "batch_size must be the sampler's")
+        if correct is None and self.order.asks_verdict:
+            raise ValueError("kakurenbo hides what was predicted right: "
+                             "correct= is missing")
         values = losses.detach().double().cpu().tolist()
         right = [False] * len(values) if correct is None else \
             [bool(c) for c in correct.detach().cpu().tolist()]
@@ -199,10 +206,13 @@ class Sampler(_Sampler):  # type: ignore[type-arg,misc]
     def state_dict(self) -> Dict[str, Any]:
         """To go on in the middle of an epoch: after the batches that ``loss``
         or ``step`` was told of, or else after those handed out (DataLoader's
-        workers are ahead of training). All ranks must call it together."""
+        workers are ahead of training). Tensors and numbers, as ``torch.load``
+        wants them. With ``hide``, all ranks must call it together."""
         self._tell()
-        return {"order": self.order.state_dict(),
-                "batches": self._trained or self._given}
+        order = {k: torch.tensor(v.tolist(), dtype=_TYPES[v.typecode])
+                 if isinstance(v, array) else v
+                 for k, v in self.order.state_dict().items()}
+        return {"order": order, "batches": self._trained or self._given}
 
     def load_state_dict(self, state: Dict[str, Any]) -> None:
         """The next iteration is the rest of the epoch, or where all of it
@@ -210,7 +220,12 @@ class Sampler(_Sampler):  # type: ignore[type-arg,misc]
         done = state.get("batches")
         if "order" not in state or not isinstance(done, int) or done < 0:
             raise InputError("no state of a sampler")
-        self.order.load_state_dict(state["order"])
+        order = state["order"]
+        if isinstance(order, dict):
+            order = {k: array(_CODES[v.dtype], v.tolist())
+                     if isinstance(v, torch.Tensor) and v.dtype in _CODES else v
+                     for k, v in order.items()}
+        self.order.load_state_dict(order)
         if done > (self.order.batches if self.order.epoch >= 0 else 0):
             raise InputError(f"an epoch has no {done} batches")
         self._given = self._trained = done

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """See python_torch.sh."""
 import gzip
+import io
 import json
 import logging
 import os
@@ -43,6 +44,14 @@ def digits():
 def small_net():
     torch.manual_seed(1)
     return nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
+
+
+def saved(state):
+    """As from a checkpoint, which newer torch opens for plain data alone."""
+    file = io.BytesIO()
+    torch.save(state, file)
+    file.seek(0)
+    return torch.load(file, weights_only=True)
 
 
 class Models(unittest.TestCase):
@@ -136,7 +145,7 @@ class Samplers(unittest.TestCase):
                 rest.append(x.tolist())
             s.loss(x.float() / 100, x % 2 == 0)
             if i == 2:
-                state = pickle.loads(pickle.dumps(s.state_dict()))
+                state = saved(s.state_dict())
         again = make()
         again.load_state_dict(state)
         got = self.ids(DataLoader(self.data, batch_size=8, sampler=again))
@@ -185,6 +194,9 @@ class Samplers(unittest.TestCase):
             with self.assertRaises(ValueError) as caught:
                 s.loss(losses)
             self.assertIn("batch_size", str(caught.exception))
+        with self.assertRaises(ValueError) as caught:
+            s.loss(torch.ones(8))  # it would hide nothing, and not say so
+        self.assertIn("correct", str(caught.exception))
 
     def test_pickle(self):
         s = paradl.torch.Sampler(self.data, batch_size=8, epochs=3)
