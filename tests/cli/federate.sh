@@ -20,10 +20,10 @@ $paradl federate $digits --data digits --clients 5 --partition pathological:clas
 $paradl federate $digits --data digits --clients 8 --partition cluster:groups=2,main=0.6 --show-partition --json | head -8
 $paradl federate $digits --data digits --clients 6 --select 3 --rounds 2 --algorithm safa --emit
 $paradl federate $digits --data digits --clients 6 --rounds 2 --algorithm fedbuff:buffer=2 --emit
-$paradl federate $digits --data digits --clients 6 --rounds 2 --backend ref --partition cluster:groups=3 | grep -o "^round.*models [0-9]*\|^2 rounds, .* numbers"
+$paradl federate $digits --data digits --clients 6 --rounds 2 --steps 3 --backend ref --partition cluster:groups=3 | grep -o "^round.*models [0-9]*\|^2 rounds, .* numbers"
 # what a page is drawn from, clusters and similarities of the end included
 work=$(mktemp -d)
-$paradl federate $digits --data digits --clients 6 --rounds 2 --backend ref --partition cluster:groups=2 \
+$paradl federate $digits --data digits --clients 6 --rounds 2 --steps 3 --backend ref --partition cluster:groups=2 \
     --algorithm cadis --quiet --result "$work/r.json" --report "$work/r.html" | grep -c "^2 rounds"
 grep -o '"clusters"\|"cluster": \[\|"similarity"' "$work/r.json"
 grep -c "</html>" "$work/r.html"
@@ -33,7 +33,7 @@ work=$(mktemp -d)
 run() { # name, options
     name=$1
     shift
-    $paradl federate $digits --data digits --clients 12 --select 9 --rounds 2 \
+    $paradl federate $digits --data digits --clients 12 --select 9 --rounds 2 --steps 5 \
         --partition dirichlet:alpha=0.3 --algorithm scaffold --no-test \
         --backend ref --quiet --save "$work/$name.safetensors" "$@" 2>&1 |
         grep -v "^2 rounds\|^traffic\|^a client"
