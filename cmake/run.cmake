@@ -38,7 +38,10 @@ if(NOT PDL_RUN_SOURCES)
 endif()
 
 # The cpu backend is oneDNN's; our own kernels beside it are for AVX2, which
-# the backend asks for before it calls them.
+# the backend asks for before it calls them: there is none elsewhere.
+if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|amd64")
+  set(DNNL_LIBRARY "")
+endif()
 if(NOT DNNL_INCLUDE OR NOT DNNL_LIBRARY)
   list(FILTER PDL_RUN_SOURCES EXCLUDE REGEX "/train/backends/cpu/")
 endif()
