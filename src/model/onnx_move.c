@@ -344,22 +344,26 @@ static bool scales_fit(const struct onnx_layer *l, const struct pdl_tensor *x)
     return true;
 }
 
-/* Linear interpolation of images, by how their elements lie. */
-static bool linear(struct onnx_layer *l)
+/* Linear or cubic interpolation of images, by how their elements lie. */
+static bool between(struct onnx_layer *l)
 {
     const struct pdl_tensor *x = pdl_build_get(l->m->b, l->in[0]);
     const char *key = "coordinate_transformation_mode";
     bool torch = model_onnx_is(l->n, key, "pytorch_half_pixel"), one = false;
+    bool cubic = model_onnx_is(l->n, "mode", "cubic");
     size_t len = 0;
 
-    if (!model_onnx_is(l->n, "mode", "linear") || !x ||
+    if (!(cubic || model_onnx_is(l->n, "mode", "linear")) || !x ||
         x->rank != l->out[0].rank || x->rank < 2 ||
         x->dim[0] != l->out[0].dim[0] ||
-        model_onnx_int(l->n, "antialias", 0) != 0)
+        model_onnx_int(l->n, "antialias", 0) != 0 ||
+        (cubic && model_onnx_int(l->n, "exclude_outside", 0) != 0))
         return false;
     for (int i = 1; i < x->rank; i++)
         one = one || l->out[0].dim[i] == 1;
-    l->attr.alpha = 1;
+    l->attr.alpha = cubic ? model_onnx_float(l->n, "cubic_coeff_a", -0.75) : 1;
+    if (cubic && !(l->attr.alpha < 0))
+        return false;
     if (model_onnx_is(l->n, key, "align_corners")) {
         l->attr.offset = 1;
         return true;
@@ -373,7 +377,7 @@ static bool linear(struct onnx_layer *l)
 }
 
 /* The runtime has the nearest element of images, rounding down, and linear
- * interpolation. */
+ * and cubic interpolation. */
 void model_onnx_resize(struct onnx_layer *l)
 {
     size_t len = 0;
@@ -386,7 +390,7 @@ void model_onnx_resize(struct onnx_layer *l)
 
     model_onnx_input(l, l->n->in[0]);
     if (l->nout != 1 || l->out[0].rank < 2 ||
-        !(nearest ? down || by_whole_numbers(l) : linear(l))) {
+        !(nearest ? down || by_whole_numbers(l) : between(l))) {
         l->attr.alpha = l->attr.beta = l->attr.offset = 0;
         unknown(l);
         return;

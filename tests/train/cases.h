@@ -69,6 +69,8 @@ static const struct op_case op_cases[] = {
     {"resize", "resize", X(2, 2, 3), {.ndims = 2, .dims = {4, 7}}},
     {"resize, linear", "resize", X(2, 2, 3), {.ndims = 2, .dims = {4, 7}, .alpha = 1, .beta = 0.5}},
     {"resize, linear, ends on ends", "resize", X(2, 3, 5), {.ndims = 2, .dims = {4, 3}, .alpha = 1, .offset = 1}},
+    {"resize, cubic", "resize", X(2, 5, 4), {.ndims = 2, .dims = {7, 3}, .alpha = -0.75, .beta = 0.5}},
+    {"resize, cubic, ends on ends", "resize", X(2, 3, 4), {.ndims = 2, .dims = {7, 9}, .alpha = -0.5, .offset = 1}},
     {"resize, linear, from the first", "resize", X(2, 3, 2, 2), {.ndims = 3, .dims = {4, 3, 1}, .alpha = 1}},
     {"class_token", "class_token", X(4, 3), {.groups = 0}},
     {"reduce_mean", "reduce_mean", X(3, 2, 4), {.ndims = 1, .dims = {1}}},

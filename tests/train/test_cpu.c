@@ -94,6 +94,7 @@ static const struct op_case real_cases[] = {
     {"slice of channels", "slice", X(48, 9, 8), {.axis = 0, .ndims = 2, .dims = {24, 48}}},
     {"resize by 2", "resize", X(40, 9, 8), {.ndims = 2, .dims = {18, 16}}},
     {"resize by 2, linear", "resize", X(40, 9, 8), {.ndims = 2, .dims = {18, 16}, .alpha = 1, .beta = 0.5}},
+    {"resize by 2, cubic", "resize", X(40, 9, 8), {.ndims = 2, .dims = {18, 16}, .alpha = -0.75, .beta = 0.5}},
     {"resize of a volume, linear", "resize", X(8, 4, 5, 3), {.ndims = 3, .dims = {8, 3, 6}, .alpha = 1, .offset = 1}},
     {"resize of a volume", "resize", X(8, 4, 5, 3), {.ndims = 3, .dims = {8, 10, 6}}},
     {"adaptive_avg_pool 7", "adaptive_avg_pool", X(40, 13, 10), {.ndims = 2, .dims = {7, 7}}},

@@ -313,18 +313,36 @@ void train_operands(const struct train_call *c, struct train_operands *o)
 
 /* ---- between elements ----------------------------------------------------------- */
 
-double train_resize_share(const struct pdl_attr *a, int64_t from, int64_t to,
-                          int64_t y, int64_t *first)
+/* What an element at this distance counts. */
+static double cubic(double a, double x)
 {
+    x = fabs(x);
+    return x < 1   ? ((a + 2) * x - (a + 3)) * x * x + 1
+           : x < 2 ? ((x - 5) * x + 8) * x * a - 4 * a
+                   : 0;
+}
+
+int train_resize_taps(const struct pdl_attr *a, int64_t from, int64_t to,
+                      int64_t y, int64_t *at, double *share)
+{
+    bool four = a->alpha < 0;
+    int64_t first;
     double x;
 
     if (a->offset > 0) /* ends lie on ends */
         x = to > 1 ? (double)y * (double)(from - 1) / (double)(to - 1) : 0;
     else
         x = ((double)y + a->beta) * (double)from / (double)to - a->beta;
-    x = x < 0 ? 0 : x > (double)(from - 1) ? (double)(from - 1) : x;
-    *first = (int64_t)x;
-    return x - (double)*first;
+    if (!four)
+        x = x < 0 ? 0 : x > (double)(from - 1) ? (double)(from - 1) : x;
+    first = (int64_t)floor(x) - four;
+    for (int i = 0; i < (four ? 4 : 2); i++) {
+        double far = fabs(x - (double)(first + i));
+
+        at[i] = first + i < 0 ? 0 : first + i < from ? first + i : from - 1;
+        share[i] = four ? cubic(a->alpha, far) : 1 - far;
+    }
+    return four ? 4 : 2;
 }
 
 /* ---- distances -------------------------------------------------------------------- */

@@ -181,11 +181,14 @@ int64_t train_rotated(const struct train_call *c, int64_t *width);
 /* By how much a rope turns pair e of d features from one position to the
  * next. */
 double train_rope_step(const struct pdl_attr *a, int64_t e, int64_t d);
-/* A linear resize of `from` elements to `to`: element y lies between *first and
- * the one after it (which may be past the end: its share is then 0), whose
- * share is returned. */
-double train_resize_share(const struct pdl_attr *a, int64_t from, int64_t to,
-                          int64_t y, int64_t *first);
+/* A resize between elements, of `from` to `to`: which of them element y is made
+ * of, and the share of each. Two, or four where alpha is below zero: then it is
+ * the coefficient of a cubic (R. Keys, Cubic convolution interpolation for
+ * digital image processing, 1981), and the ends go on beyond the image. Returns
+ * how many. */
+enum { TRAIN_TAPS = 4 };
+int train_resize_taps(const struct pdl_attr *a, int64_t from, int64_t to,
+                      int64_t y, int64_t *at, double *share);
 /* Which function a pointwise node is: its operator's name, or a form of it
  * ("gelu_tanh"). */
 const char *train_function(const struct pdl_node *n);

@@ -113,32 +113,31 @@ static void resize(const struct image_kernel *k, int64_t n, void *const *in,
 static void one_between(const struct image_kernel *k, int64_t n, float *x,
                         float *y, const int64_t *g)
 {
-    int64_t first[S];
-    float far[S];
+    int64_t from[S][TRAIN_TAPS], place[S];
+    double share[S][TRAIN_TAPS];
+    int taps = 1, all = 1;
 
-    for (int d = 0; d < S; d++)
-        far[d] = (float)train_resize_share(k->attr, k->x.whole[d],
-                                           k->y.whole[d], g[d], &first[d]);
-    for (int corner = 0; corner < 1 << S; corner++) {
-        int64_t place[S];
-        float share = 1, *p;
+    for (int d = 0; d < S; d++, all *= taps)
+        taps = train_resize_taps(k->attr, k->x.whole[d], k->y.whole[d], g[d],
+                                 from[d], share[d]);
+    for (int i = 0; i < all; i++) {
+        double part = 1;
+        float *p;
 
-        for (int d = 0; d < S; d++) {
-            bool second = corner >> d & 1;
-
-            share *= second ? far[d] : 1 - far[d];
-            place[d] = first[d] + second;
+        for (int d = 0, rest = i; d < S; d++, rest /= taps) {
+            place[d] = from[d][rest % taps];
+            part *= share[d][rest % taps];
         }
-        p = share > 0 ? at(k, &k->x, x, n, place) : NULL;
+        p = part != 0 ? at(k, &k->x, x, n, place) : NULL;
         if (p && k->forward)
-            train_simd_add_scaled(p, share, y, k->c);
+            train_simd_add_scaled(p, (float)part, y, k->c);
         else if (p)
-            train_simd_add_scaled(y, share, p, k->c);
+            train_simd_add_scaled(y, (float)part, p, k->c);
     }
 }
 
-static void linear(const struct image_kernel *k, int64_t n, void *const *in,
-                   void *const *out)
+static void between(const struct image_kernel *k, int64_t n, void *const *in,
+                    void *const *out)
 {
     int64_t g[S], from = volume(&k->x) * k->c, to = volume(&k->y) * k->c;
 
@@ -332,7 +331,7 @@ static enum pdl_status make(struct cpu_state *s, const struct train_call *c,
     else if (strcmp(op, "adaptive_avg_pool") == 0)
         k->one = adaptive;
     else if (strcmp(op, "resize") == 0)
-        k->one = c->node->attr.alpha > 0 ? linear : resize;
+        k->one = c->node->attr.alpha != 0 ? between : resize;
     else if (strcmp(op, "lrn") == 0 && k->c <= LRN_MOST && whole(&k->x))
         k->one = response;
     set_response(k, &c->node->attr);

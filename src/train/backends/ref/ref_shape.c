@@ -248,33 +248,34 @@ static void between(struct ref_run *r)
     int64_t i[PDL_BOX_DIMS] = {0};
 
     REF_EACH(&y->box, i)
-    for (int corner = 0; corner < 1 << (xt->rank - 1); corner++) {
-        int64_t at[PDL_BOX_DIMS] = {i[0], i[1]};
-        double share = 1;
-        bool here = true;
+    {
+        int64_t from[PDL_BOX_DIMS][TRAIN_TAPS], at[PDL_BOX_DIMS] = {i[0], i[1]};
+        double share[PDL_BOX_DIMS][TRAIN_TAPS];
+        int taps = 1, all = 1;
 
-        for (int d = 1; d < xt->rank; d++) {
-            double far = train_resize_share(&r->node->attr, xt->dim[d],
-                                            yt->dim[d], i[d + 1], &at[d + 1]);
-            bool second = corner >> (d - 1) & 1;
+        for (int d = 1; d < xt->rank; d++, all *= taps)
+            taps = train_resize_taps(&r->node->attr, xt->dim[d], yt->dim[d],
+                                     i[d + 1], from[d], share[d]);
+        for (int k = 0; k < all; k++) {
+            double part = 1;
 
-            share *= second ? far : 1 - far;
-            at[d + 1] += second;
-            here = here && at[d + 1] >= x->box.lo[d + 1] &&
-                   at[d + 1] < x->box.hi[d + 1];
+            for (int d = 1, rest = k; d < xt->rank; d++, rest /= taps) {
+                at[d + 1] = from[d][rest % taps];
+                part *= share[d][rest % taps];
+            }
+            if (part == 0 || !ref_inside(x, at))
+                continue;
+            if (forward)
+                y->at[ref_offset(y, i)] += part * x->at[ref_offset(x, at)];
+            else
+                x->at[ref_offset(x, at)] += part * y->at[ref_offset(y, i)];
         }
-        if (!here)
-            continue;
-        if (forward)
-            y->at[ref_offset(y, i)] += share * x->at[ref_offset(x, at)];
-        else
-            x->at[ref_offset(x, at)] += share * y->at[ref_offset(y, i)];
     }
 }
 
 static void resize(struct ref_run *r)
 {
-    if (r->node->attr.alpha > 0)
+    if (r->node->attr.alpha != 0)
         between(r);
     else
         move(r, from_nearest);
