@@ -322,8 +322,51 @@ static bool looks_up(const struct onnx_graph *g, const struct onnx_node *n)
            n->in[1] >= 0 && model_onnx_elements(&g->shape[n->in[1]]) != 1;
 }
 
-static bool computes(const struct onnx_graph *g, const struct onnx_node *n)
+/* Counted from the data, not from their shape, and not known beforehand. */
+static void find_counted(const struct onnx_graph *g, bool *counted)
 {
+    for (int i = 0; i < g->ninputs; i++)
+        counted[g->inputs[i]] = g->values[g->inputs[i]].data;
+    for (int i = 0; i < g->nnodes; i++) {
+        const struct onnx_node *n = &g->nodes[i];
+        bool from = false;
+
+        for (int k = 0; k < n->nin; k++)
+            from = from || (n->in[k] >= 0 && counted[n->in[k]] &&
+                            !(n->op && model_onnx_role(n, k) == '.'));
+        for (int k = 0; k < n->nout; k++)
+            if (n->out[k] >= 0)
+                counted[n->out[k]] = from && g->shape[n->out[k]].nval <= 0;
+    }
+}
+
+/* Rows of a table may be counted from the tokens: what does that is layers,
+ * although it makes no features. */
+static enum pdl_status find_rows(struct onnx_maker *m)
+{
+    const struct onnx_graph *g = m->g;
+    bool *counted = PDL_NEW(g->arena, bool, g->nvalues + 1);
+
+    if (!counted)
+        return model_onnx_oom(m->g);
+    find_counted(g, counted);
+    for (int i = g->nnodes - 1; i >= 0; i--) {
+        const struct onnx_node *n = &g->nodes[i];
+        bool leads = false;
+
+        for (int k = 0; k < n->nout; k++)
+            leads = leads || (n->out[k] >= 0 && m->row[n->out[k]]);
+        for (int k = 0; k < n->nin; k++)
+            if (n->in[k] >= 0 && counted[n->in[k]] &&
+                (leads || (k == 1 && n->op && looks_up(g, n))))
+                m->row[n->in[k]] = true;
+    }
+    return PDL_OK;
+}
+
+static bool computes(const struct onnx_maker *m, const struct onnx_node *n)
+{
+    const struct onnx_graph *g = m->g;
     bool data = false;
 
     if (!n->op)
@@ -334,8 +377,9 @@ static bool computes(const struct onnx_graph *g, const struct onnx_node *n)
         return true;
     for (int i = 0; i < n->nout; i++)
         if (n->out[i] >= 0)
-            data = data || (g->values[n->out[i]].feature &&
-                            !g->values[n->out[i]].constant);
+            data = data || m->row[n->out[i]] ||
+                   (g->values[n->out[i]].feature &&
+                    !g->values[n->out[i]].constant);
     return data;
 }
 
@@ -377,6 +421,7 @@ static void hide_chains(struct onnx_maker *m)
 static enum pdl_status plan(struct onnx_maker *m)
 {
     struct onnx_graph *g = m->g;
+    enum pdl_status st = find_rows(m);
 
     for (int i = 0; i < g->nvalues; i++)
         m->tensor[i] = m->reader[i] = -1;
@@ -384,7 +429,7 @@ static enum pdl_status plan(struct onnx_maker *m)
     for (int i = 0; i < g->nnodes; i++) {
         const struct onnx_node *n = &g->nodes[i];
 
-        m->skip[i] = m->skip[i] || !computes(g, n);
+        m->skip[i] = m->skip[i] || !computes(m, n);
         hide_bodies(m, i);
         for (int k = 0; k < n->nin; k++)
             if (n->in[k] >= 0) {
@@ -397,14 +442,10 @@ static enum pdl_status plan(struct onnx_maker *m)
         m->readers[g->outputs[i]]++;
     }
     hide_chains(m);
-    for (int i = 0; i < g->nnodes; i++) {
-        enum pdl_status st =
-            m->skip[i] ? PDL_OK : model_onnx_lodge(m, &g->nodes[i]);
-
-        if (st)
-            return st;
-    }
-    return PDL_OK;
+    for (int i = 0; i < g->nnodes && st == PDL_OK; i++)
+        if (!m->skip[i])
+            st = model_onnx_lodge(m, &g->nodes[i]);
+    return st;
 }
 
 /* Recurrences read [T, N, E] unless their layout says otherwise. */
@@ -494,11 +535,12 @@ enum pdl_status model_onnx_build(struct onnx_graph *g,
     m.readers = PDL_NEW(g->arena, int, g->nvalues + 1);
     m.skip = PDL_NEW(g->arena, bool, g->nnodes + 1);
     m.merged = PDL_NEW(g->arena, bool, g->nvalues + 1);
+    m.row = PDL_NEW(g->arena, bool, g->nvalues + 1);
     m.labels = model_onnx_scope(g, -1);
     m.parents = model_onnx_scope(g, -1);
     m.b = name ? pdl_build_begin(g->arena, name) : NULL;
     if (!m.tensor || !m.reader || !m.readers || !m.skip || !m.merged ||
-        m.labels < 0 || m.parents < 0 || !m.b)
+        !m.row || m.labels < 0 || m.parents < 0 || !m.b)
         return model_onnx_oom(g);
     st = plan(&m);
     if (st)

@@ -32,7 +32,7 @@ enum {
 
 enum { U_MUL = 1, U_OTHER = 2, U_SOFTMAX = 4 };
 
-static char role_of(const struct onnx_node *n, int i)
+char model_onnx_role(const struct onnx_node *n, int i)
 {
     const char *r = n->op ? n->op->roles : "e";
     size_t len = strlen(r);
@@ -84,7 +84,7 @@ static bool constant_node(const struct onnx_graph *g, const struct onnx_node *n)
         return false;
     for (int i = 0; i < n->nin; i++) {
         const struct onnx_value *v = value(g, n, i);
-        char r = role_of(n, i);
+        char r = model_onnx_role(n, i);
 
         if (!v)
             continue;
@@ -110,12 +110,12 @@ static bool feature_node(const struct onnx_graph *g, const struct onnx_node *n)
         return false;
     if (!n->op || n->nbodies > 0 || n->nin == 0 || is(n, "OneHot"))
         return true;
-    if (role_of(n, 0) == 't' && first && first->constant)
+    if (model_onnx_role(n, 0) == 't' && first && first->constant)
         return !positions(g->shape[n->in[0]].type);
     for (int i = 0; i < n->nin; i++) {
         const struct onnx_value *v = value(g, n, i);
 
-        if (v && v->feature && role_of(n, i) != '.')
+        if (v && v->feature && model_onnx_role(n, i) != '.')
             return true;
     }
     return false;
@@ -163,7 +163,7 @@ static unsigned use_of(const struct onnx_graph *g, const struct onnx_node *n,
                                        "Min", "Clip", "Sum",   NULL};
     static const char *const soft[] = {"Softmax", "LogSoftmax", "BiasSoftmax",
                                        NULL};
-    char r = role_of(n, i);
+    char r = model_onnx_role(n, i);
 
     if (r == '.' || after == 0)
         return 0;
@@ -372,7 +372,7 @@ static bool is_grid(const struct back *b, int i)
 static unsigned demand(const struct back *b, int i)
 {
     const struct onnx_value *first = value(b->g, b->n, 0);
-    char r = role_of(b->n, i);
+    char r = model_onnx_role(b->n, i);
 
     switch (r) {
     case '.':
@@ -464,7 +464,7 @@ static void backward_demands(struct onnx_graph *g)
             if (n->in[i] < 0)
                 continue;
             g->values[n->in[i]].demand |= demand(&b, i);
-            if (role_of(n, i) == 'n')
+            if (model_onnx_role(n, i) == 'n')
                 unpack(&g->values[n->in[i]], n);
         }
         pass_bodies(g, n);
@@ -562,7 +562,7 @@ static int lineage(const struct onnx_graph *g, int id)
     for (int hops = 0; hops < 64 && g->values[id].node >= 0; hops++) {
         const struct onnx_node *n = &g->nodes[g->values[id].node];
 
-        if (n->nin < 1 || n->in[0] < 0 || role_of(n, 0) != 'p')
+        if (n->nin < 1 || n->in[0] < 0 || model_onnx_role(n, 0) != 'p')
             break;
         id = n->in[0];
     }
@@ -583,7 +583,7 @@ static void mark_layer_data(struct onnx_graph *g)
 
         for (int k = 0; k < n->nin && n->op; k++)
             if (n->in[k] >= 0 && strchr(n->op->roles, 'w') &&
-                (role_of(n, k) == 'x' || (product && k == 0)))
+                (model_onnx_role(n, k) == 'x' || (product && k == 0)))
                 g->values[lineage(g, n->in[k])].layer_data = true;
     }
 }

@@ -170,13 +170,16 @@ static void divided(struct onnx_layer *l, double c)
 }
 
 /* Sums, products, quotients and powers with a number are functions; a factor
- * of 0 is not (0 reads as 1), nor is a power with the data above. */
+ * of 0 is not (0 reads as 1), nor is a power with the data above, or a quotient
+ * of integers, which is rounded. */
 bool model_onnx_with_number(struct onnx_layer *l)
 {
     double c = 0;
     int x = 0;
 
-    if (l->nout != 1 || !scalar_beside(l, &x, &c))
+    if (l->nout != 1 || !scalar_beside(l, &x, &c) ||
+        (strcmp(l->op, "div") == 0 &&
+         model_onnx_int_type(model_onnx_shape_in(l, x)->type)))
         return false;
     if (strcmp(l->op, "add") == 0 || strcmp(l->op, "sub") == 0) {
         bool minus = strcmp(l->op, "sub") == 0;

@@ -270,6 +270,15 @@ static bool from_data_or_zero(const struct onnx_layer *l)
     return at->nval > 0;
 }
 
+/* Rows are whole numbers; what is counted in features may not be. */
+static bool whole(const struct onnx_layer *l, int x)
+{
+    const struct pdl_tensor *t = pdl_build_get(l->m->b, x);
+
+    return t && (t->kind != PDL_TENSOR_ACTIVATION ||
+                 (t->dtype >= PDL_I8 && t->dtype <= PDL_U64));
+}
+
 /* Gather: of a table of weights an embedding, of data a selection. */
 static void gather(struct onnx_layer *l)
 {
@@ -287,6 +296,8 @@ static void gather(struct onnx_layer *l)
         l->attr.features = t->dim[1];
         model_onnx_input(l, l->n->in[1]);
         model_onnx_weight(l, l->n->in[0], model_onnx_elements(t));
+        if (!whole(l, l->in[0]))
+            l->op = "other";
     } else if (source >= 0) {
         l->op = "other";
         if (model_onnx_given(l, 1))

@@ -13,6 +13,7 @@ struct onnx_maker {
     int *readers; /* how many read a value; outputs count as one */
     int *reader;  /* the one node that reads a value; -1: none, -2: several */
     bool *skip;   /* nodes that are no layer */
+    bool *row;    /* values that say which row of a table, or lead to it */
     bool *merged; /* values that layers have in common by accident */
     int labels;   /* scope of names of layers */
     int parents;  /* scope of module paths: how many layers each has */

@@ -262,6 +262,8 @@ struct onnx_op {
 };
 const struct onnx_op *model_onnx_op(const char *domain, const char *name);
 const struct onnx_op *model_onnx_op_at(int i);
+/* The letter of input i: e where the operator is not known. */
+char model_onnx_role(const struct onnx_node *n, int i);
 
 /* the functions of the table: onnx_infer_*.c and onnx_fold.c */
 // clang-format off

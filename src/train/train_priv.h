@@ -546,6 +546,9 @@ enum pdl_status train_ahead_next(struct train_samples *s, struct pdl_err *err);
 const void *train_ahead_find(const struct train_samples *s, int64_t first,
                              const struct pdl_train_part *part, bool label);
 void train_ahead_close(struct train_samples *s);
+/* Numbers that a graph has beside its data stay in its file. */
+enum pdl_status train_constants_check(const struct pdl_model *m,
+                                      struct pdl_err *err);
 enum pdl_status train_samples_check(const struct pdl_dataset *d,
                                     const struct pdl_plan *p, bool numbers,
                                     struct pdl_err *err);

@@ -341,12 +341,53 @@ static void positions_and_tokens_are_found(void **state)
     pdl_arena_destroy(arena);
 }
 
+/* Rows that are counted from the tokens: layers of integers, no constant. */
+static void rows_may_be_counted_from_tokens(void **state)
+{
+    static const char *const ops[] = {"affine", "clip", "embedding"};
+    const struct pdl_model *m;
+    struct pdl_buf g;
+
+    (void)state;
+    pdl_buf_init(&g);
+    om_node(&g, "Add ids,one -> i");
+    om_node(&g, "Clip i,_,top -> k");
+    om_node(&g, "Gather t,k -> y");
+    om_tensor(&g, "t", OM_F32, "9,5", NULL);
+    om_tensor(&g, "one", OM_I64, "", "1");
+    om_tensor(&g, "top", OM_I64, "", "8");
+    om_value(&g, 11, "ids", OM_I64, "N,6");
+    om_value(&g, 12, "y", OM_F32, "");
+    m = read_model(&g);
+    assert_int_equal(m->nnodes, 3);
+    for (int i = 0; i < 3; i++) {
+        assert_string_equal(m->nodes[i].op->name, ops[i]);
+        assert_int_equal(m->tensors[m->nodes[i].in[0]].dtype, PDL_I64);
+        assert_int_not_equal(m->tensors[m->nodes[i].in[0]].kind,
+                             PDL_TENSOR_CONST);
+    }
+    pdl_arena_destroy(arena);
+    /* what has no kernel is a layer, too, which training refuses */
+    pdl_buf_init(&g);
+    om_node(&g, "CumSum ids,one -> k");
+    om_node(&g, "Gather t,k -> y");
+    om_tensor(&g, "t", OM_F32, "9,5", NULL);
+    om_tensor(&g, "one", OM_I64, "", "1");
+    om_value(&g, 11, "ids", OM_I64, "N,6");
+    om_value(&g, 12, "y", OM_F32, "");
+    m = read_model(&g);
+    assert_int_equal(m->nnodes, 2);
+    assert_string_equal(m->nodes[0].op->name, "other");
+    pdl_arena_destroy(arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_numbers_of_a_file_are_obeyed),
         cmocka_unit_test(weights_that_lie_the_other_way_are_turned),
         cmocka_unit_test(positions_and_tokens_are_found),
+        cmocka_unit_test(rows_may_be_counted_from_tokens),
         cmocka_unit_test(what_is_spelled_out_is_one_layer),
         cmocka_unit_test(batch_norms_of_merged_values_are_their_own),
         cmocka_unit_test(a_table_of_indices_can_be_planned),

@@ -127,6 +127,20 @@ class Reordered(nn.Module):
         return self.last(torch.cat([x[:, self.order], x[:, 4:8]], 1))
 
 
+class Counted(nn.Module):
+    """Rows of a table by numbers that are counted from the tokens."""
+
+    def __init__(self, sums=False):
+        super().__init__()
+        self.tokens, self.near = nn.Embedding(30, 16), nn.Embedding(12, 16)
+        self.last, self.sums = nn.Linear(16, 10), sums
+
+    def forward(self, x):
+        k = torch.cumsum(x, 1) if self.sums else x
+        k = torch.clamp(2 * k - 9, 0, 10) + (x != 3).long()
+        return self.last(torch.tanh(self.tokens(x) + self.near(k)).sum(1))
+
+
 def save(path, state):
     head, data = {}, b""
     for name, t in state.items():
@@ -166,11 +180,13 @@ def ours(at):
             if "loss" in r and "epoch_ended" not in r], p.stderr
 
 
-def case(name, m, size, compared=STEPS, refused=None, folded=False):
+def case(name, m, size, compared=STEPS, refused=None, folded=False, tokens=0):
     global bad
     at = folder + "/" + name
     torch.manual_seed(1)
     x, y = torch.randn(8, 3, size, size), torch.randint(0, 10, (8,))
+    if tokens:
+        x = torch.randint(0, tokens, (8, size))
     m.train()
     with torch.no_grad():
         for q in m.parameters():
@@ -211,6 +227,9 @@ case("turned", Turned(), 2)
 case("reordered", Reordered(), 2)
 case("largest", Reordered(True), 2,
      refused="largest: TopK: the runtime has no kernel for TopK")
+case("counted", Counted(), 12, tokens=30)
+case("sums", Counted(True), 12, tokens=30,
+     refused="sums: CumSum: the runtime has no kernel for CumSum")
 case("nearest", Enlarged("nearest"), 16)
 case("linear", Enlarged("bilinear"), 16)
 case("corners", Enlarged("bilinear", align_corners=True), 16)

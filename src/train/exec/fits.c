@@ -176,11 +176,47 @@ static enum pdl_status check_label(const struct pdl_dataset *d,
     return PDL_EINVAL;
 }
 
+static enum pdl_status unknown_values(const struct pdl_model *m, int node,
+                                      int tensor, struct pdl_err *err)
+{
+    return pdl_fail(err, PDL_EINVAL,
+                    "%s: %s (%s): the runtime does not know the values of the "
+                    "constant %s",
+                    m->name, m->nodes[node].name,
+                    m->nodes[node].source_op ? m->nodes[node].source_op
+                                             : m->nodes[node].op->name,
+                    m->tensors[tensor].name);
+}
+
+/* Constants are indices, all 0 (types of tokens) unless dims says otherwise;
+ * numbers that a graph has as constants stay in its file. */
+enum pdl_status train_constants_check(const struct pdl_model *m,
+                                      struct pdl_err *err)
+{
+    for (int i = 0; i < m->nnodes; i++) {
+        const struct pdl_node *n = &m->nodes[i];
+
+        for (int k = 0; k < n->nweights; k++)
+            if (m->tensors[n->weights[k]].kind == PDL_TENSOR_BUFFER &&
+                pdl_op_id(n->op) != PDL_ID_BATCH_NORM)
+                return unknown_values(m, i, n->weights[k], err);
+        for (int k = 0; k < n->nin; k++) {
+            const struct pdl_tensor *x = &m->tensors[n->in[k]];
+
+            if (x->kind == PDL_TENSOR_CONST &&
+                (!(x->dtype >= PDL_I8 && x->dtype <= PDL_U64) ||
+                 n->attr.ndims > 0))
+                return unknown_values(m, i, n->in[k], err);
+        }
+    }
+    return PDL_OK;
+}
+
 enum pdl_status train_samples_check(const struct pdl_dataset *d,
                                     const struct pdl_plan *p, bool numbers,
                                     struct pdl_err *err)
 {
-    enum pdl_status st = PDL_OK;
+    enum pdl_status st = train_constants_check(p->model, err);
 
     for (int i = 0; i < p->model->ntensors && st == PDL_OK; i++)
         if (p->model->tensors[i].kind == PDL_TENSOR_INPUT)

@@ -24,18 +24,8 @@ static bool is_of_norm(const struct pdl_model *m, int tensor)
     return false;
 }
 
-/* An input or a constant of the model, or a part of one. */
-static bool is_given(const struct pdl_plan *p, const struct pdl_plan_tensor *t)
-{
-    enum pdl_tensor_kind k = t->model_tensor >= 0
-                                 ? p->model->tensors[t->model_tensor].kind
-                                 : PDL_TENSOR_WEIGHT;
-
-    return (t->kind == PDL_PLAN_INPUT || t->kind == PDL_PLAN_ACTIVATION) &&
-           (k == PDL_TENSOR_INPUT || k == PDL_TENSOR_CONST);
-}
-
-/* Class numbers and tokens are integers, sums of statistics are wide. */
+/* Class numbers, tokens and what is counted from them are integers, sums of
+ * statistics are wide. */
 static enum pdl_dtype stored_as(const pdl_trainer *t,
                                 const struct pdl_plan_tensor *p)
 {
@@ -47,7 +37,8 @@ static enum pdl_dtype stored_as(const pdl_trainer *t,
         return PDL_F64;
     if (p->kind == PDL_PLAN_LABEL && t->loss.kind == TRAIN_SOFTMAX)
         return PDL_I32;
-    if (is_given(t->plan, p) && m >= PDL_I8 && m <= PDL_U64)
+    if ((p->kind == PDL_PLAN_INPUT || p->kind == PDL_PLAN_ACTIVATION) &&
+        m >= PDL_I8 && m <= PDL_U64)
         return PDL_I32;
     if (p->dtype == PDL_BF16 && p->model_tensor >= 0 &&
         is_of_norm(t->plan->model, p->model_tensor))
@@ -318,42 +309,6 @@ static void add_scores(pdl_trainer *t, int op)
         x->in[x->nin++] = train_route_scores(t->plan, op);
 }
 
-static enum pdl_status unknown_values(const struct pdl_model *m, int node,
-                                      int tensor, struct pdl_err *err)
-{
-    return pdl_fail(err, PDL_EINVAL,
-                    "%s: %s (%s): the runtime does not know the values of the "
-                    "constant %s",
-                    m->name, m->nodes[node].name,
-                    m->nodes[node].source_op ? m->nodes[node].source_op
-                                             : m->nodes[node].op->name,
-                    m->tensors[tensor].name);
-}
-
-/* Constants are indices, all 0 (types of tokens) unless dims says otherwise;
- * numbers that a graph has as constants stay in its file. */
-static enum pdl_status check_constants(const struct pdl_model *m,
-                                       struct pdl_err *err)
-{
-    for (int i = 0; i < m->nnodes; i++) {
-        const struct pdl_node *n = &m->nodes[i];
-
-        for (int k = 0; k < n->nweights; k++)
-            if (m->tensors[n->weights[k]].kind == PDL_TENSOR_BUFFER &&
-                pdl_op_id(n->op) != PDL_ID_BATCH_NORM)
-                return unknown_values(m, i, n->weights[k], err);
-        for (int k = 0; k < n->nin; k++) {
-            const struct pdl_tensor *x = &m->tensors[n->in[k]];
-
-            if (x->kind == PDL_TENSOR_CONST &&
-                (!(x->dtype >= PDL_I8 && x->dtype <= PDL_U64) ||
-                 n->attr.ndims > 0))
-                return unknown_values(m, i, n->in[k], err);
-        }
-    }
-    return PDL_OK;
-}
-
 /* Imported products may have their weight the other way round. */
 static enum pdl_status check_linear(const struct pdl_model *m,
                                     struct pdl_err *err)
@@ -410,7 +365,7 @@ enum pdl_status train_shadows(pdl_trainer *t, struct pdl_err *err)
     enum pdl_status st;
 
     make_arrays(t);
-    st = check_constants(t->plan->model, err);
+    st = train_constants_check(t->plan->model, err);
     if (st == PDL_OK)
         st = check_linear(t->plan->model, err);
     if (st == PDL_OK)
