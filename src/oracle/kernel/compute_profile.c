@@ -75,19 +75,20 @@ static bool is_grouped(const int64_t *dims)
     return dims[PDL_KEY_CLASS + 2] > 0;
 }
 
-/* Of enough channels on both sides the runtime transforms tiles, in a workspace
- * many times that of the other kernels. */
-static bool is_wide(const int64_t *dims)
+/* Of enough channels on both sides the runtime transforms the tiles of 3 x 3, in
+ * a workspace many times that of the other kernels. */
+static bool transforms(const int64_t *dims)
 {
     const int64_t *e = dims + PDL_KEY_EXTENTS;
 
-    return e[1] >= PDL_KEY_WIDE && e[2] >= PDL_KEY_WIDE;
+    return dims[PDL_KEY_CLASS] == 9 && dims[PDL_KEY_CLASS + 1] == 1 &&
+           !is_grouped(dims) && e[1] >= PDL_KEY_WIDE && e[2] >= PDL_KEY_WIDE;
 }
 
 /* Only keys of convolutions have channels to ask. */
 static bool has_same_kernel(const int64_t *a, const int64_t *b, int ndims)
 {
-    return ndims != PDL_KEY_EXTENTS + 4 || is_wide(a) == is_wide(b);
+    return ndims != PDL_KEY_EXTENTS + 4 || transforms(a) == transforms(b);
 }
 
 /* An update or a copy is like nothing else. */
