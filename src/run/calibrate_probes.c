@@ -171,6 +171,10 @@ static const struct probe {
      NULL, 0, ADAM, true},
     {"bert:layers=1,hidden=288,heads=6,vocab=12000,seq=80,positions=80", 4, 0,
      NULL, 0, ADAM, true},
+    {"moe:layers=1,hidden=208,heads=4,kv_heads=2,head_dim=52,ffn=336,experts=6,"
+     "topk=2,vocab=200,seq=88", 5, 0, NULL, 0, ADAM, true},
+    {"moe:layers=1,hidden=336,heads=6,kv_heads=3,head_dim=56,ffn=160,experts=12,"
+     "topk=3,vocab=300,seq=72", 4, 0, NULL, 0, MOMENTUM, true},
 };
 // clang-format on
 
