@@ -26,6 +26,7 @@ static const struct op_case real_cases[] = {
     {"conv 3x3 128", "conv", X(128, 7, 7), CONV(3, 1, 1, 128)},
     {"conv 3x3 s2", "conv", X(32, 16, 16), CONV(3, 2, 1, 64)},
     {"conv 1x1", "conv", X(64, 14, 14), CONV(1, 1, 0, 128)},
+    {"conv 1x1 to few, with bias", "conv", X(40, 9, 7), {.kernel = {1, 1}, .features = 6}},
     {"conv 1x1 s2", "conv", X(64, 14, 14), CONV(1, 2, 0, 128)},
     {"conv lenet 1", "conv", X(1, 28, 28), {.kernel = {5, 5}, .pad = {2, 2}, .pad_end = {2, 2}, .features = 6}},
     {"conv lenet 2", "conv", X(6, 14, 14), {.kernel = {5, 5}, .features = 16}},
