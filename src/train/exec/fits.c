@@ -2,7 +2,7 @@
  *
  * Does a data set fit a model? Where it does not, the line says both shapes,
  * and the hint which parameters of the model would bring them together. */
-#include "train/train_priv.h"
+#include "train/exec/loop.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -155,6 +155,16 @@ static enum pdl_status check_shape(const struct pdl_dataset *d,
     return PDL_EINVAL;
 }
 
+static void suggest_classes(const struct pdl_dataset *d,
+                            const struct pdl_model *m, struct pdl_err *err)
+{
+    struct wanted vocab[] = {{"vocab", d->classes}},
+                  classes[] = {{"classes", d->classes}};
+
+    suggest(m, d->target.rank == 1 ? vocab : classes, 1, "tells them apart",
+            err);
+}
+
 static enum pdl_status check_label(const struct pdl_dataset *d,
                                    const struct pdl_plan *p,
                                    const struct pdl_plan_op *loss, bool numbers,
@@ -162,8 +172,6 @@ static enum pdl_status check_label(const struct pdl_dataset *d,
 {
     const struct pdl_plan_tensor *y = &p->tensors[loss->in[0]];
     int c = y->ndims >= 4 ? 1 : y->ndims - 1;
-    struct wanted vocab[] = {{"vocab", d->classes}},
-                  classes[] = {{"classes", d->classes}};
     enum pdl_status st = check_shape(d, p, y, numbers, err);
 
     if (st != PDL_OK || numbers || d->classes <= y->dim[c])
@@ -171,9 +179,31 @@ static enum pdl_status check_label(const struct pdl_dataset *d,
     pdl_fail(err, PDL_EINVAL,
              "%s: has %lld classes, but %s tells only %lld apart", d->name,
              (long long)d->classes, p->model->name, (long long)y->dim[c]);
-    suggest(p->model, d->target.rank == 1 ? vocab : classes, 1,
-            "tells them apart", err);
+    suggest_classes(d, p->model, err);
     return PDL_EINVAL;
+}
+
+void train_tell_classes(struct train_loop *l)
+{
+    const struct pdl_dataset *d = pdl_io_describe(l->job->io);
+    const struct pdl_plan *p = l->job->plan;
+
+    for (int i = 0; i < p->nops && !l->job->opt.mean_squares; i++) {
+        const struct pdl_plan_op *o = &p->ops[i];
+        const struct pdl_plan_tensor *y = &p->tensors[o->in[0]];
+        int64_t most =
+            train_ends_loss(o) ? y->dim[y->ndims >= 4 ? 1 : y->ndims - 1] : 0;
+        struct pdl_err how = {"", ""};
+
+        if (d->classes < 1 || most <= 2 * d->classes)
+            continue;
+        suggest_classes(d, p->model, &how);
+        train_note(l,
+                   "%s has %lld classes, of the %lld that %s tells apart%s%s",
+                   d->name, (long long)d->classes, (long long)most,
+                   p->model->name, *how.hint ? "; " : "", how.hint);
+        return;
+    }
 }
 
 static enum pdl_status unknown_values(const struct pdl_model *m, int node,

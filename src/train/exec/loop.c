@@ -590,6 +590,7 @@ enum pdl_status pdl_train_run(const struct pdl_train_job *job, pdl_comm *comm,
                  : pdl_fail(err, PDL_ENOMEM, "out of memory");
     if (st == PDL_OK) {
         tell_norms(&l);
+        train_tell_classes(&l);
         st = run_steps(&l, out, err);
     }
     if (st == PDL_OK)

@@ -75,6 +75,8 @@ enum pdl_status train_slow_tell(struct train_loop *l, double step_s,
                                 struct pdl_err *err);
 /* Batches to come are read by a thread, from where the run is. */
 enum pdl_status train_read_ahead(struct train_loop *l, struct pdl_err *err);
+/* Where most outputs of the model are of no class in the data. */
+void train_tell_classes(struct train_loop *l);
 void train_note(struct train_loop *l, const char *fmt, ...) PDL_PRINTF(2, 3);
 
 /* ---- keep.c ---- */
