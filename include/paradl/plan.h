@@ -607,6 +607,9 @@ void pdl_plan_members(const struct pdl_plan *p, int op, int k,
  * itself, and no member before has; of sums all. */
 bool pdl_plan_gives(const struct pdl_plan_members *m, bool sum, int g, int to,
                     struct pdl_box *box);
+/* Workspaces of so many bytes share a place, which stays in the cache; larger
+ * ones are in the arena like tensors. */
+enum { PDL_PLAN_SMALL_WORK = 1 << 20 };
 /* What a rank copies by itself for a move, from one place of its memory to
  * another: parts that are not one run of bytes are packed to be sent and
  * unpacked when they have come, and what the rank has itself goes to its new

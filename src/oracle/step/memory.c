@@ -4,8 +4,8 @@
  * rank. Weights and optimizer state live for ever, a gradient of a weight
  * until its update, everything else until the plan frees it; an allreduce whose
  * input dies with it is done in place. On processors an operation has the
- * workspace that was measured, a move the buffers that its boxes need (the
- * runtime's, src/train/memory.c). Weights of 16 bits
+ * workspace that was measured, a move the buffers that its boxes need; small
+ * ones share a place (the runtime's, src/train/exec/memory.c). Weights of 16 bits
  * have a 32-bit copy beside the optimizer's slots. What frameworks keep besides
  * (gradient buffers, scores of attention, masks, 32-bit logits) is their habit
  * or the job's option. A stage is walked here, pass by pass; what a lane of
@@ -57,6 +57,7 @@ struct tally {
     int64_t state; /* bytes that the optimizer keeps for what it updates */
     int64_t extra; /* what no tensor of the plan stands for, at this moment */
     int64_t work, buffers; /* the same: of a kernel, of a move */
+    int64_t small;         /* the largest workspace that is not in `work` */
     int64_t host;          /* bytes in the host's memory */
     int64_t rank;
     const int64_t *size; /* bytes of each tensor on this rank */
@@ -286,6 +287,15 @@ static void drop(const struct oracle *o, int i, struct tally *t)
             count(o, op->in[j], -1, t);
 }
 
+/* In a place of its own, if it is small. */
+static int64_t placed(struct tally *t, int64_t n)
+{
+    if (n > PDL_PLAN_SMALL_WORK)
+        return n;
+    t->small = n > t->small ? n : t->small;
+    return 0;
+}
+
 /* What the operation works in, while it runs. */
 static void begin_work(const struct oracle *o, int i, struct tally *t)
 {
@@ -293,10 +303,10 @@ static void begin_work(const struct oracle *o, int i, struct tally *t)
 
     if (!o->pe.core || o->opt->parameters == PDL_IDEAL)
         return;
-    t->work = oracle_workspace(o, i, t->rank);
+    t->work = placed(t, oracle_workspace(o, i, t->rank));
     if (o->p->ops[i].kind != PDL_PLAN_OP_COMPUTE)
         pdl_plan_copies(o->p, i, t->rank, &c);
-    t->buffers = c.buffer;
+    t->buffers = placed(t, c.buffer);
 }
 
 static void compare(const struct tally *t, const struct tally *start,
@@ -329,6 +339,8 @@ static struct oracle_span walk_item(const struct oracle *o, int stage,
     struct oracle_span s = {.top_all = INT64_MIN / 4};
     int64_t start_sum = sum(&start);
 
+    t->small = 0;
+
     for (int at = it->first_op; at < it->first_op + it->nops; at++) {
         const struct pdl_plan_op *op = &o->p->ops[at];
 
@@ -351,6 +363,7 @@ static struct oracle_span walk_item(const struct oracle *o, int stage,
     s.saved = saved(t) - saved(&start);
     s.input = t->live[PDL_PLAN_INPUT] - start.live[PDL_PLAN_INPUT];
     s.host = t->host - start.host;
+    s.small = t->small;
     return s;
 }
 

@@ -16,6 +16,7 @@ struct oracle_span {
     int64_t all, gradients, weights;
     int64_t saved, input;   /* of all: for backward; inputs of the model */
     int64_t host, top_host; /* in the host's memory, at the end and at most */
+    int64_t small; /* the largest of the workspaces that share a place */
 };
 struct oracle_span oracle_span_join(const struct oracle_span *a,
                                     const struct oracle_span *b);

@@ -17,7 +17,7 @@ struct held {
 
 /* What is live before a stretch of operations. */
 struct before {
-    int64_t all, gradients, weights, state;
+    int64_t all, gradients, weights, state, small;
 };
 
 static void note(const struct before *b, const struct oracle_span *s,
@@ -31,10 +31,10 @@ static void note(const struct before *b, const struct oracle_span *s,
     out->weights_bytes = b->weights + s->top_weights;
     out->optimizer_bytes = b->state;
     out->gradients_bytes = b->gradients + s->top_gradients;
-    out->workspace_bytes = s->top_work;
+    out->workspace_bytes = s->top_work + b->small;
     out->comm_buffers_bytes = s->top_buffers;
     out->activations_bytes = all - out->weights_bytes - b->state -
-                             out->gradients_bytes - s->top_work -
+                             out->gradients_bytes - out->workspace_bytes -
                              s->top_buffers;
 }
 
@@ -77,11 +77,16 @@ static void note_stage(const struct oracle_lived *s, struct before b,
     note(&b, &s->update, out);
 }
 
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
 /* What is there all the time, and inputs of one micro-batch. */
 static struct before always(const struct oracle_lived *const *stages, int n,
                             int64_t *input)
 {
-    struct before b = {0, 0, 0, 0};
+    struct before b = {0, 0, 0, 0, 0};
 
     *input = 0;
     for (int k = 0; k < n; k++) {
@@ -92,7 +97,11 @@ static struct before always(const struct oracle_lived *const *stages, int n,
         b.gradients += s->buffers;
         b.state += s->state;
         b.all += s->weights + s->buffers + s->state + s->input + s->label;
+        b.small = larger(b.small, s->update.small);
+        for (int p = 0; p < PASSES; p++)
+            b.small = larger(b.small, s->pass[p].small);
     }
+    b.all += b.small;
     return b;
 }
 
@@ -127,7 +136,8 @@ struct oracle_span oracle_span_join(const struct oracle_span *a,
                             .saved = a->saved + b->saved,
                             .input = a->input + b->input,
                             .host = a->host + b->host,
-                            .top_host = a->top_host};
+                            .top_host = a->top_host,
+                            .small = larger(a->small, b->small)};
 
     if (a->host + b->top_host > s.top_host)
         s.top_host = a->host + b->top_host;
@@ -160,7 +170,8 @@ struct oracle_span oracle_span_repeat(const struct oracle_span *a, int64_t n)
         .saved = n * a->saved,
         .input = n * a->input,
         .host = n * a->host,
-        .top_host = a->top_host + (a->host > 0 ? n - 1 : 0) * a->host};
+        .top_host = a->top_host + (a->host > 0 ? n - 1 : 0) * a->host,
+        .small = a->small};
 }
 
 /* A task of backward that was run before: the gradients that it makes take the

@@ -17,9 +17,6 @@
 
 enum { ALIGN = 64 };
 
-/* Larger workspaces live in the arena. */
-static const int64_t SMALL = INT64_C(1) << 20;
-
 struct block {
     int64_t bytes, offset;
     int first, last;
@@ -80,7 +77,7 @@ static int64_t work_instance(const pdl_trainer *t, int op, int micro)
 
 void *train_work(const pdl_trainer *t, int op, int micro)
 {
-    return t->ops[op].work_bytes > SMALL
+    return t->ops[op].work_bytes > PDL_PLAN_SMALL_WORK
                ? t->memory + t->offset[work_instance(t, op, micro)]
                : t->scratch;
 }
@@ -189,7 +186,7 @@ static void touch_op(struct planner *pl, int op, int micro, int step)
         touch(pl, o->in[k], instance(pl->t, o->in[k], micro), step);
     for (int k = 0; !sends && k < o->nout; k++)
         touch(pl, o->out[k], instance(pl->t, o->out[k], micro), step);
-    if (o->work_bytes > SMALL)
+    if (o->work_bytes > PDL_PLAN_SMALL_WORK)
         touch_block(pl, work_instance(pl->t, op, micro), o->work_bytes, step);
 }
 
@@ -404,7 +401,7 @@ static void write_offsets(struct planner *pl, int64_t n)
 static void find_scratch(pdl_trainer *t)
 {
     for (int i = 0; i < t->plan->nops; i++)
-        if (t->ops[i].work_bytes <= SMALL &&
+        if (t->ops[i].work_bytes <= PDL_PLAN_SMALL_WORK &&
             t->ops[i].work_bytes > t->sizes.scratch)
             t->sizes.scratch = t->ops[i].work_bytes;
 }
