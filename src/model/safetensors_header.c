@@ -232,6 +232,13 @@ static enum pdl_status read_header(struct reader *r, const struct pdl_doc *root)
     return st == PDL_OK ? check_ranges(r) : st;
 }
 
+/* torch.save writes a zip, and a bare pickle before 1.6. */
+static bool is_pickle(struct pdl_bytes in)
+{
+    return memcmp(in.data, "PK\3\4", 4) == 0 ||
+           memcmp(in.data, "\x80\2", 2) == 0;
+}
+
 /* The header's JSON, with the checks of its length. */
 static enum pdl_status open_header(struct reader *r, struct pdl_bytes in,
                                    int64_t file_bytes, struct pdl_bytes *out)
@@ -243,10 +250,15 @@ static enum pdl_status open_header(struct reader *r, struct pdl_bytes in,
                         "%s: too short for a safetensors file", r->name);
     for (int i = 7; i >= 0; i--)
         n = n << 8 | (unsigned char)in.data[i];
-    if (n > MAX_HEADER)
-        return pdl_fail(r->err, PDL_EPARSE,
-                        "%s: a header of %llu bytes; at most %d are allowed",
-                        r->name, (unsigned long long)n, MAX_HEADER);
+    if (n > MAX_HEADER) {
+        pdl_fail(r->err, PDL_EPARSE,
+                 "%s: a header of %llu bytes; at most %d are allowed", r->name,
+                 (unsigned long long)n, MAX_HEADER);
+        if (is_pickle(in))
+            pdl_hint(r->err, "PyTorch's own format? save_file of "
+                             "safetensors.torch writes what can be read");
+        return PDL_EPARSE;
+    }
     if ((int64_t)n > file_bytes - 8 || n > in.len - 8)
         return pdl_fail(r->err, PDL_EPARSE,
                         "%s: a header of %llu bytes in a file of %lld", r->name,

@@ -152,6 +152,13 @@ static const struct {
      "x.safetensors: a header of 9223372036854775807 bytes; at most "
      "100000000 are allowed",
      NULL},
+    {"{}", 0x0403 << 16 | 'K' << 8 | 'P', 0,
+     "x.safetensors: a header of 67324752 bytes in a file of 10", NULL},
+    {"{}", INT64_C(8) << 32 | 0x0403 << 16 | 'K' << 8 | 'P', 0,
+     "x.safetensors: a header of 34427063120 bytes; at most 100000000 are "
+     "allowed",
+     "PyTorch's own format? save_file of safetensors.torch writes what can be "
+     "read"},
     {"[]", -1, 0, "x.safetensors:1:1: the header is not an object { }", NULL},
     {"{}", -1, 1, "x.safetensors: the tensors end at byte 0 of 1 of the data",
      NULL},

@@ -62,6 +62,8 @@ enum pdl_status train_hunt_end(pdl_trainer *t, double loss, struct pdl_err *err)
     const char *name = "the loss";
     int op;
 
+    if (isnan(loss))
+        loss = fabs(loss); /* its sign says nothing */
     if (pdl_comm_size(t->world) > 1)
         st = train_transfer_flush(t, err);
     if (st == PDL_OK && pdl_comm_size(t->world) > 1)

@@ -130,11 +130,12 @@ static enum pdl_status choose(struct loading *l)
     }
     if (st != PDL_OK)
         return st;
+    if (most == 0 && pdl_weights_count(l->w) == 0)
+        return pdl_fail(l->err, PDL_EINVAL, "is empty");
     if (most == 0) {
-        pdl_fail(
-            l->err, PDL_EINVAL,
-            "has none of the weights of %s; its first is '%.60s'", l->m->name,
-            pdl_weights_count(l->w) ? pdl_weights_tensor(l->w, 0)->name : "");
+        pdl_fail(l->err, PDL_EINVAL,
+                 "has none of the weights of %s; its first is '%.60s'",
+                 l->m->name, pdl_weights_tensor(l->w, 0)->name);
         pdl_hint(l->err, "paradl train %s --save FILE shows the names",
                  l->m->name);
         return PDL_EINVAL;
