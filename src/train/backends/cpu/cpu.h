@@ -81,6 +81,7 @@ struct cpu_conv {
     int64_t k[PDL_MAX_SPATIAL], q[PDL_MAX_SPATIAL], e[PDL_MAX_SPATIAL];
     int64_t lo[PDL_MAX_SPATIAL], hi[PDL_MAX_SPATIAL]; /* padding */
     bool bias;
+    bool fine_few; /* the whole layer has fewer channels on the fine side */
     bool fine_last, coarse_last; /* channels last */
     bool winograd;               /* allowed */
     enum pdl_dtype dtype, w_dtype;

@@ -93,6 +93,7 @@ static bool set_channels(const struct train_call *c,
 
     s->cf = extent(f, 1);
     s->cc = extent(o, 1);
+    s->fine_few = cf < cc;
     s->groups = g > 1 ? s->cc / cc : 1;
     if (w->box.lo[0] != o->box.lo[1] || w->box.hi[0] != o->box.hi[1])
         return false;

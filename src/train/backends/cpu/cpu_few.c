@@ -122,16 +122,17 @@ struct product_kernel {
     struct train_kernel base;
     int fine, coarse; /* inputs */
     int64_t pixels, cf, cc;
-    bool bias;
+    bool turned, bias;
 };
 
-/* The side of fewer channels is the left one. */
+/* The side of fewer channels is the left one, of a part that of the whole: it
+ * has the same bits. */
 static enum pdl_status
 run_product(const struct train_kernel *base, void *const *in, void *const *out,
             void *scratch, const struct train_moment *when, struct pdl_err *err)
 {
     const struct product_kernel *k = (const struct product_kernel *)base;
-    bool turned = k->cc > k->cf;
+    bool turned = k->turned;
     int64_t m = turned ? k->cf : k->cc, n = turned ? k->cc : k->cf;
     struct cpu_gemm g = {true, false, false, m, n, k->pixels, m, n, n, 1};
     const float *fine = in[k->fine], *coarse = in[k->coarse], *to = scratch;
@@ -176,10 +177,11 @@ static enum pdl_status make_product(struct cpu_state *s,
                                  .pixels = c->n,
                                  .cf = c->cf,
                                  .cc = c->cc,
+                                 .turned = c->fine_few,
                                  .bias = at->bias >= 0};
     for (int i = 0; i < c->ns; i++)
         k->pixels *= c->coarse[i];
-    if (k->cc > k->cf)
+    if (k->turned)
         k->base.scratch_bytes = 4 * k->cc * k->cf;
     k->base.implementation = "sgemm";
     k->base.run = run_product;

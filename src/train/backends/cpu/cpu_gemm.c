@@ -333,6 +333,16 @@ static void table_row(const struct gemm_kernel *k, const struct train_array *wt,
         train_simd_add(p, y, p, n);
 }
 
+static int64_t row_of(const struct train_call *c, const struct train_array *yt,
+                      const void *ids, int64_t m)
+{
+    int64_t per = extent(yt, 1) ? extent(yt, 1) : 1;
+
+    return pdl_op_id(c->node->op) == PDL_ID_EMBEDDING
+               ? ((const int32_t *)ids)[m]
+               : train_position(c, yt->box.lo[1] + m % per);
+}
+
 static enum pdl_status run_table(const struct train_kernel *base,
                                  void *const *in, void *const *out,
                                  void *scratch, const struct train_moment *when,
@@ -341,12 +351,11 @@ static enum pdl_status run_table(const struct train_kernel *base,
     const struct gemm_kernel *k = (const struct gemm_kernel *)base;
     const struct train_call *c = &k->call;
     bool forward = c->pass == PDL_FORWARD;
-    bool tokens = pdl_op_id(c->node->op) == PDL_ID_EMBEDDING;
     const struct train_array *yt = forward ? &c->out[0] : &c->in[k->op.dy];
     const struct train_array *wt = forward ? &c->in[k->op.w] : &c->out[0];
     float *y = forward ? out[0] : in[k->op.dy];
     float *w = forward ? in[k->op.w] : out[0];
-    int64_t n = extent(yt, last(yt)), per = extent(yt, 1) ? extent(yt, 1) : 1;
+    int64_t n = extent(yt, last(yt));
     int64_t rows = n > 0 ? train_array_elements(yt) / n : 0;
 
     (void)scratch;
@@ -355,10 +364,88 @@ static enum pdl_status run_table(const struct train_kernel *base,
     if (!forward)
         memset(w, 0, (size_t)train_array_bytes(wt));
     for (int64_t m = 0; m < rows; m++)
-        table_row(k, wt,
-                  tokens ? ((const int32_t *)in[0])[m]
-                         : train_position(c, yt->box.lo[1] + m % per),
-                  w, y + m * n, n, yt->box.lo[last(yt)]);
+        table_row(k, wt, row_of(c, yt, in[0], m), w, y + m * n, n,
+                  yt->box.lo[last(yt)]);
+    return PDL_OK;
+}
+
+/* The same in bfloat16, where the rows that are read are copied, and gradients
+ * are added up in float32, row by row, each row's in the order of tokens. */
+struct row_lists {
+    int32_t *first, *next; /* by row, by token; -1: no more */
+    float *sum, *one;
+};
+
+static struct row_lists lists_in(void *scratch, int64_t table, int64_t tokens)
+{
+    struct row_lists l = {.first = scratch};
+
+    l.next = l.first + table;
+    l.sum = (float *)(void *)(l.next + tokens);
+    return l;
+}
+
+static int64_t lists_bytes(const struct train_array *wt,
+                           const struct train_array *yt)
+{
+    int64_t n = extent(yt, last(yt));
+    int64_t tokens = n > 0 ? train_array_elements(yt) / n : 0;
+
+    return 4 * (extent(wt, 0) + tokens + 2 * n);
+}
+
+static void add_rows(const struct row_lists *l, int64_t row, const uint16_t *dy,
+                     uint16_t *dw, int64_t n)
+{
+    if (l->first[row] < 0)
+        return;
+    memset(l->sum, 0, (size_t)n * sizeof *l->sum);
+    for (int32_t m = l->first[row]; m >= 0; m = l->next[m]) {
+        train_simd_from_bf16(dy + m * n, l->one, n);
+        train_simd_add(l->sum, l->one, l->sum, n);
+    }
+    train_simd_to_bf16(l->sum, dw, n);
+}
+
+static enum pdl_status
+run_narrow(const struct train_kernel *base, void *const *in, void *const *out,
+           void *scratch, const struct train_moment *when, struct pdl_err *err)
+{
+    const struct gemm_kernel *k = (const struct gemm_kernel *)base;
+    const struct train_call *c = &k->call;
+    bool forward = c->pass == PDL_FORWARD;
+    const struct train_array *yt = forward ? &c->out[0] : &c->in[k->op.dy];
+    const struct train_array *wt = forward ? &c->in[k->op.w] : &c->out[0];
+    uint16_t *y = forward ? out[0] : in[k->op.dy];
+    uint16_t *w = forward ? in[k->op.w] : out[0];
+    int64_t n = extent(yt, last(yt)), table = extent(wt, 0);
+    int64_t tokens = n > 0 ? train_array_elements(yt) / n : 0;
+    int64_t width = extent(wt, 1), col = yt->box.lo[last(yt)] - wt->box.lo[1];
+    struct row_lists l = lists_in(scratch, table, tokens);
+
+    (void)when;
+    (void)err;
+    if (!forward) {
+        memset(w, 0, (size_t)train_array_bytes(wt));
+        memset(l.first, -1, (size_t)table * sizeof *l.first);
+        l.one = l.sum + n;
+    }
+    for (int64_t i = 0; i < tokens; i++) {
+        int64_t m = forward ? i : tokens - 1 - i;
+        int64_t row = row_of(c, yt, in[0], m) - wt->box.lo[0];
+        bool here = row >= 0 && row < table;
+
+        if (!forward && here) {
+            l.next[m] = l.first[row];
+            l.first[row] = (int32_t)m;
+        } else if (here) {
+            memcpy(y + m * n, w + row * width + col, (size_t)n * sizeof *y);
+        } else if (forward) {
+            memset(y + m * n, 0, (size_t)n * sizeof *y);
+        }
+    }
+    for (int64_t row = 0; !forward && row < table; row++)
+        add_rows(&l, row, y, w + row * width + col, n);
     return PDL_OK;
 }
 
@@ -400,6 +487,7 @@ static enum pdl_status make_table(struct cpu_state *s,
                                   struct pdl_err *err)
 {
     bool tokens = pdl_op_id(c->node->op) == PDL_ID_EMBEDDING;
+    enum pdl_dtype type = c->out[0].dtype == PDL_BF16 ? PDL_BF16 : PDL_F32;
     struct gemm_kernel *k;
 
     if (c->pass == PDL_BACKWARD_DATA)
@@ -410,13 +498,15 @@ static enum pdl_status make_table(struct cpu_state *s,
         bool ids = i == 0 && tokens;
 
         if (a->layout || a->channels_last ||
-            (i == 0 && !tokens ? 0 : a->dtype != (ids ? PDL_I32 : PDL_F32)))
+            (i == 0 && !tokens ? 0 : a->dtype != (ids ? PDL_I32 : type)))
             return PDL_OK;
     }
     k = new_kernel(s, c);
     if (!k)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
-    k->base.run = run_table;
+    k->base.run = type == PDL_BF16 ? run_narrow : run_table;
+    if (type == PDL_BF16 && c->pass == PDL_BACKWARD_WEIGHTS)
+        k->base.scratch_bytes = lists_bytes(&c->out[0], &c->in[k->op.dy]);
     *out = &k->base;
     return PDL_OK;
 }
