@@ -13,7 +13,7 @@
 #include <math.h>
 #include <cmocka.h>
 
-#include "train/backends/kernels.h"
+#include "train/exec/device.h"
 
 /* Every operand is learned from further up (an elementwise "scale" of an
  * input), unless it is whole numbers. */
@@ -358,6 +358,7 @@ static inline void lists_of(struct operands *p, const struct one_op *o,
 
 struct backend {
     const struct train_backend *b;
+    const struct train_device *device; /* NULL: the host */
     pdl_arena *arena;
     void *state;
 };
@@ -367,15 +368,91 @@ static inline void backend_open(struct backend *b,
 {
     struct pdl_err err = {{0}, {0}};
 
-    b->b = which;
-    b->arena = pdl_arena_create(PDL_ARENA_DEFAULT);
+    *b = (struct backend){.b = which,
+                          .arena = pdl_arena_create(PDL_ARENA_DEFAULT)};
     assert_int_equal(which->open(b->arena, &b->state, &err), PDL_OK);
+}
+
+static inline void device_open(struct backend *b, const struct train_device *d)
+{
+    struct pdl_err err = {{0}, {0}};
+
+    *b = (struct backend){.b = &d->kernels,
+                          .device = d,
+                          .arena = pdl_arena_create((size_t)1 << 30)};
+    if (d->open(b->arena, NULL, 0, &b->state, &err) != PDL_OK)
+        fail_msg("%s", err.msg);
 }
 
 static inline void backend_close(struct backend *b)
 {
     b->b->close(b->state);
     pdl_arena_destroy(b->arena);
+}
+
+/* ---- operands where the backend computes ---------------------------------- */
+
+static inline void *room_of(struct backend *b, int64_t bytes)
+{
+    struct pdl_err err = {{0}, {0}};
+    void *p = NULL;
+
+    if (!b->device)
+        p = aligned_alloc(64, (size_t)(bytes + 127) / 64 * 64);
+    else if (b->device->alloc(b->state, bytes + 64, &p, &err) != PDL_OK)
+        fail_msg("%s", err.msg);
+    assert_non_null(p);
+    return p;
+}
+
+static inline void give_room(struct backend *b, void *p)
+{
+    if (b->device)
+        b->device->free(b->state, p);
+    else
+        free(p);
+}
+
+static inline void settle(struct backend *b)
+{
+    struct pdl_err err = {{0}, {0}};
+
+    if (b->device &&
+        b->device->finish(b->state, b->device->record(b->state, TRAIN_COMPUTE),
+                          &err) != PDL_OK)
+        fail_msg("%s", err.msg);
+}
+
+static inline void copy_room(struct backend *b, enum train_way way, void *to,
+                             const void *from, const struct train_array *a)
+{
+    struct pdl_err err = {{0}, {0}};
+
+    if (b->device->copy(b->state, TRAIN_COMPUTE, way, to, from,
+                        train_array_bytes(a), &err) != PDL_OK)
+        fail_msg("%s", err.msg);
+}
+
+static inline void *lent(struct backend *b, const struct value *v)
+{
+    void *p;
+
+    if (!b->device)
+        return v->at;
+    p = room_of(b, train_array_bytes(&v->a));
+    copy_room(b, TRAIN_TO_DEVICE, p, v->at, &v->a);
+    settle(b);
+    return p;
+}
+
+/* Inputs, too: running statistics are changed in place. */
+static inline void take_back(struct backend *b, const struct value *v, void *p)
+{
+    if (!b->device)
+        return;
+    copy_room(b, TRAIN_TO_HOST, v->at, p, &v->a);
+    settle(b);
+    give_room(b, p);
 }
 
 /* Makes and runs one call; its implementation's name. */
@@ -393,11 +470,11 @@ static inline const char *call_kernel(struct backend *b,
 
     for (int i = 0; i < in->n; i++) {
         ins[i] = in->v[i]->a;
-        pin[i] = in->v[i]->at;
+        pin[i] = lent(b, in->v[i]);
     }
     for (int i = 0; i < out->n; i++) {
         outs[i] = out->v[i]->a;
-        pout[i] = out->v[i]->at;
+        pout[i] = lent(b, out->v[i]);
     }
     c.in = ins;
     c.out = outs;
@@ -407,13 +484,17 @@ static inline const char *call_kernel(struct backend *b,
         print_error("make: %s\n", err.msg);
         fail();
     }
-    scratch = aligned_alloc(64, (size_t)(k->scratch_bytes + 127) / 64 * 64);
-    assert_non_null(scratch);
+    scratch = room_of(b, k->scratch_bytes);
     if (k->run(k, pin, pout, scratch, when, &err) != PDL_OK) {
         print_error("run: %s\n", err.msg);
         fail();
     }
-    free(scratch);
+    settle(b);
+    for (int i = 0; i < in->n; i++)
+        take_back(b, in->v[i], pin[i]);
+    for (int i = 0; i < out->n; i++)
+        take_back(b, out->v[i], pout[i]);
+    give_room(b, scratch);
     return k->implementation;
 }
 

@@ -1,0 +1,289 @@
+/* The cuda device against the reference: every operator and pass on the GPU,
+ * small odd shapes and those of real networks; then whole runs: two and four
+ * ranks on the one GPU under every kind of strategy against the serial run.
+ * Skipped, aloud, where there is no GPU; the same calls then run on the twin, so
+ * that the test itself is tested. `--only TEXT` runs the cases it names. */
+#include "cases.h"
+#include "real_cases.h"
+#include "train/train_priv.h"
+
+#include <unistd.h>
+
+static const char *only = "";
+static const struct train_device *device; /* cuda, else the twin */
+
+/* ---- operators ------------------------------------------------------------- */
+
+/* float32: the difference relative to the size of the whole array. */
+static double difference(const struct value *a, const struct value *b)
+{
+    double d = 0, s = 0;
+
+    for (int64_t i = 0; i < a->n; i++) {
+        double x = get(a, i), y = get(b, i);
+
+        if (isnan(x) != isnan(y))
+            return INFINITY;
+        d += (x - y) * (x - y);
+        s += x * x;
+    }
+    return sqrt(d / (s > 0 ? s : 1));
+}
+
+/* bfloat16: units in the last place of each element, or of the mean size of
+ * elements where that is larger (sums that cancel). */
+static double places(const struct value *a, const struct value *b)
+{
+    double s = 0, most = 0;
+
+    for (int64_t i = 0; i < a->n; i++)
+        s += get(a, i) * get(a, i);
+    s = sqrt(s / (double)(a->n > 0 ? a->n : 1));
+    for (int64_t i = 0; i < a->n; i++) {
+        double x = get(a, i), y = get(b, i), size = fmax(fabs(x), s);
+        double d = fabs(x - y) / ldexp(1, ilogb(size > 0 ? size : 1) - 7);
+
+        if (isnan(x) != isnan(y))
+            return INFINITY;
+        most = d > most ? d : most;
+    }
+    return most;
+}
+
+struct bar {
+    enum pdl_dtype dtype;
+    double (*measure)(const struct value *a, const struct value *b);
+    double most;
+};
+
+/* What float32 loses in a sum is told by its square root; a kernel that rounds
+ * once too often by a unit or two. */
+static const struct bar bars[] = {{PDL_F32, difference, 1e-5},
+                                  {PDL_BF16, places, 4}};
+
+/* What the host still does for the device: these, and nothing unnoticed. */
+static const char *const by_host[] = {NULL};
+
+static bool is_listed(const char *op, const char *const *list)
+{
+    while (*list && strcmp(*list, op) != 0)
+        list++;
+    return *list != NULL;
+}
+
+struct verdict {
+    double worst[3];
+    const char *names[3];
+};
+
+static void compare(struct backend *ref, struct backend *gpu,
+                    const struct op_case *c, const struct bar *bar,
+                    struct verdict *v)
+{
+    struct one_op o;
+    struct operands a, b;
+
+    one_op_open(&o, c);
+    operands_open(&a, &o, bar->dtype);
+    operands_open(&b, &o, bar->dtype);
+    add_aux(ref, &a, &o);
+    add_aux(gpu, &b, &o);
+    *v = (struct verdict){{0}, {NULL}};
+    for (int p = 0; p < 3; p++) {
+        run_pass(ref, &a, &o, (enum pdl_pass)p);
+        v->names[p] = run_pass(gpu, &b, &o, (enum pdl_pass)p);
+    }
+    for (int k = 0; k < a.ny; k++)
+        v->worst[0] = fmax(v->worst[0], bar->measure(&a.y[k], &b.y[k]));
+    for (int i = 0; i < a.nx; i++)
+        v->worst[1] = fmax(v->worst[1], bar->measure(&a.dx[i], &b.dx[i]));
+    for (int j = 0; j < a.nw; j++)
+        if (a.learned[j])
+            v->worst[2] = fmax(v->worst[2], bar->measure(&a.dw[j], &b.dw[j]));
+    operands_close(&a);
+    operands_close(&b);
+    one_op_close(&o);
+}
+
+static bool is_by_host(const struct verdict *v)
+{
+    for (int p = 0; p < 3; p++)
+        if (strncmp(v->names[p], "host:", 5) == 0)
+            return true;
+    return false;
+}
+
+static int judge(struct backend *ref, struct backend *gpu,
+                 const struct op_case *c, const struct bar *bar)
+{
+    static const char *const passes[] = {"forward", "backward-data",
+                                         "backward-weights"};
+    struct verdict v;
+    int wrong = 0;
+
+    if (!strstr(c->name, only))
+        return 0;
+    compare(ref, gpu, c, bar, &v);
+    print_message("%-44s %-5s %9.2g %9.2g %9.2g  %s\n", c->name,
+                  pdl_dtype_name(bar->dtype), v.worst[0], v.worst[1],
+                  v.worst[2], is_by_host(&v) ? "by the host" : "");
+    for (int p = 0; p < 3; p++)
+        if (!(v.worst[p] <= bar->most)) {
+            print_error("%s, %s in %s differs by %g\n", c->name, passes[p],
+                        pdl_dtype_name(bar->dtype), v.worst[p]);
+            wrong++;
+        }
+    if (is_by_host(&v) && !is_listed(c->op, by_host)) {
+        print_error("%s runs on the host unnoticed\n", c->name);
+        wrong++;
+    }
+    return wrong;
+}
+
+static void every_kernel_is_the_references(void **state)
+{
+    struct backend ref, gpu;
+    int wrong = 0;
+
+    (void)state;
+    backend_open(&ref, &train_ref);
+    device_open(&gpu, device);
+    for (size_t k = 0; k < sizeof bars / sizeof bars[0]; k++) {
+        for (int i = 0; i < NCASES; i++)
+            wrong += judge(&ref, &gpu, &op_cases[i], &bars[k]);
+        for (int i = 0; i < NREAL; i++)
+            wrong += judge(&ref, &gpu, &real_cases[i], &bars[k]);
+    }
+    backend_close(&gpu);
+    backend_close(&ref);
+    assert_int_equal(wrong, 0);
+}
+
+/* ---- strategies ------------------------------------------------------------ */
+
+struct example {
+    const char *model, *strategy;
+    int64_t batch;
+};
+
+#define GPT    "gpt:layers=2,hidden=32,heads=4,ffn=48,vocab=40,seq=16"
+#define RESNET "resnet-cifar:depth=8,input=16"
+#define MOE \
+    "moe:layers=2,hidden=16,heads=2,ffn=12,vocab=24,seq=8,experts=4,topk=2"
+
+// clang-format off
+static const struct example examples[] = {
+    {"lenet5", "data=2",                       4},
+    {"lenet5", "data=4,zero=1",                8},
+    {"lenet5", "data=2,zero=3",                4},
+    {"lenet5", "spatial=2",                    4},
+    {"lenet5", "data=2,spatial=2",             4},
+    {"lenet5", "filter=2",                     4},
+    {"lenet5", "channel=2",                    4},
+    {"lenet5", "data=2,filter=2",              4},
+    {"lenet5", "pipe=2",                       4},
+    {RESNET,   "data=2,bn=sync",               8},
+    {RESNET,   "spatial=2,bn=sync",            4},
+    {RESNET,   "filter=2",                     4},
+    {RESNET,   "data=2,bn=sync,recompute=full", 8},
+    {GPT,      "data=4",                       8},
+    {GPT,      "data=2,zero=3,recompute=full", 8},
+    {GPT,      "tensor=2",                     4},
+    {GPT,      "tensor=2+seq",                 4},
+    {GPT,      "tensor=4+seq",                 4},
+    {GPT,      "data=2,tensor=2+seq",          4},
+    {GPT,      "context=2",                    4},
+    {GPT,      "context=4(plain)",             4},
+    {GPT,      "context=2(gather)",            4},
+    {GPT,      "pipe=2(gpipe,m=2)",            4},
+    {GPT,      "pipe=2(1f1b,m=4)",             8},
+    {GPT,      "pipe=2(interleaved,v=2,m=2)",  4},
+    {GPT,      "pipe=2(zb-v,m=4)",             8},
+    {GPT,      "pipe=2(1f1b,m=2),data=2",      8},
+    {MOE,      "expert=2",                     4},
+    {MOE,      "data=2,expert=2",              4},
+};
+// clang-format on
+
+static const struct pdl_plan *plan_of(pdl_arena *a, const struct example *e,
+                                      const char *strategy)
+{
+    struct pdl_strategy *s = PDL_NEW(a, struct pdl_strategy, 1);
+    struct pdl_plan_options opt = {
+        .batch = e->batch, .dtype = PDL_F32, .allow_empty = true};
+    const struct pdl_model *m = NULL;
+    const struct pdl_plan *p = NULL;
+    struct pdl_err err;
+
+    if (pdl_model_load(a, e->model, NULL, &m, &err) != PDL_OK ||
+        pdl_strategy_parse(a, strategy, s, &err) != PDL_OK ||
+        pdl_plan_lower(a, m, s, &opt, &p, &err) != PDL_OK)
+        fail_msg("%s, %s: %s", e->model, strategy, err.msg);
+    return p;
+}
+
+/* A pipeline of m micro-batches is the serial run that takes them in turn. */
+static const char *serial_of(const struct example *e, char text[32])
+{
+    const char *m = strstr(e->strategy, "m=");
+
+    snprintf(text, 32, "accumulate=%d", m ? (int)strtol(m + 2, NULL, 10) : 1);
+    return m ? text : "serial";
+}
+
+static int same_training(const struct example *e, const char *name)
+{
+    pdl_arena *a = pdl_arena_create((size_t)1 << 30);
+    char serial[32];
+    struct pdl_train_comparison c = {.steps = 3, .lr = 0.01, .tolerance = 1e-4};
+    struct pdl_train_diff d;
+    struct pdl_err err = {{0}, {0}};
+    int wrong = 0;
+
+    c.a = plan_of(a, e, serial_of(e, serial));
+    c.b = plan_of(a, e, e->strategy);
+    c.opt = (struct pdl_train_options){.device = name, .seed = 5};
+    if (pdl_train_compare(&c, &d, &err) != PDL_OK) {
+        print_error("%s, %s: %s\n", e->model, e->strategy, err.msg);
+        wrong++;
+    } else if (d.differs) {
+        print_error("%s, %s: %s in step %d: %g, serial %g\n", e->model,
+                    e->strategy, d.what, (int)d.step, d.got, d.want);
+        wrong++;
+    } else {
+        print_message("%-60s %-32s %d parts equal, %d in bits\n", e->model,
+                      e->strategy, (int)d.compared, (int)d.bitwise);
+    }
+    pdl_arena_destroy(a);
+    return wrong;
+}
+
+static void ranks_on_one_device_train_the_serial_network(void **state)
+{
+    int wrong = 0;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof examples / sizeof examples[0]; i++)
+        if (strstr(examples[i].strategy, only))
+            wrong += same_training(&examples[i], device->name);
+    assert_int_equal(wrong, 0);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_kernel_is_the_references),
+        cmocka_unit_test(ranks_on_one_device_train_the_serial_network),
+    };
+    const char *which = NULL;
+    struct pdl_err err;
+
+    if (argc == 3 && strcmp(argv[1], "--only") == 0)
+        only = argv[2];
+    (void)!train_device_find("auto", &device, &which, &err);
+    if (!device) {
+        puts("no GPU that can be used: the same calls run on the twin");
+        (void)!train_device_find("twin", &device, &which, &err);
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
