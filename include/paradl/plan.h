@@ -399,6 +399,15 @@ int64_t pdl_deal_run(const struct pdl_deal *d, int64_t place, int64_t end);
 bool pdl_deal_ascends(const struct pdl_deal *d, int64_t lo, int64_t hi);
 double pdl_deal_mean(const struct pdl_deal *d, int64_t lo, int64_t hi);
 
+/* Operations that follow each other and may be one kernel: a normalisation with
+ * the additions and the rectifier around it, a product with the sum it is added
+ * to. Whether they are is the backend's choice. */
+enum { PDL_GROUP_OPS = 4 };
+struct pdl_plan_group {
+    const char *name; /* "batch_norm+add+relu" */
+    int n, op[PDL_GROUP_OPS];
+};
+
 struct pdl_plan {
     const struct pdl_model *model; /* what its operations name */
     /* what it was lowered from: FLOPs and weights of a sample are its */
@@ -414,6 +423,9 @@ struct pdl_plan {
     const struct pdl_plan_item *items;
     const struct pdl_plan_stage *stages;
     const int *forward_op; /* of each node: its first forward operation */
+    const struct pdl_plan_group *groups;
+    const int *group;  /* of each operation: its group, or -1 */
+    const bool *inner; /* of each tensor: nobody but its group sees it */
     uint32_t pipe_factors;
     int lanes;      /* ranks along them: schedule.c */
     int nfallbacks; /* "fc6: spatial replicated" */
@@ -581,6 +593,17 @@ struct pdl_plan_key {
 };
 bool pdl_plan_op_key(const struct pdl_plan *p, int op, int64_t rank,
                      struct pdl_plan_key *out);
+
+/* The group of a kind (from 0 on) that begins at op; those of `taken` belong to
+ * others (NULL: none). False: there is none, or no such kind. */
+bool pdl_plan_group_at(const struct pdl_plan *p,
+                       const struct pdl_plan_item *item, int op, int kind,
+                       const bool *taken, struct pdl_plan_group *out);
+int pdl_plan_group_kinds(void);
+/* The key of a group: work of all, bytes of what comes in and goes out. */
+bool pdl_plan_group_key(const struct pdl_plan *p,
+                        const struct pdl_plan_group *g, int64_t rank,
+                        struct pdl_plan_key *out);
 /* Bytes of tensor `to` that `rank` gets from `peer`, which holds `from`: the
  * intersection of their boxes, without what the rank has itself. */
 int64_t pdl_plan_transfer(const struct pdl_plan *p, int from, int to,

@@ -122,6 +122,9 @@ struct pdl_train_result {
     int64_t failed;     /* how many could not write a checkpoint */
     double grad_norm;   /* before clipping; not a number: not measured */
 };
+/* Are operations timed, from the next step on? On a device that takes some of
+ * its time. (On the host they are wherever `timed` is set.) */
+void pdl_trainer_time(pdl_trainer *t, bool on);
 /* What the ranks decide together at the end of the next step. */
 void pdl_trainer_vote(pdl_trainer *t, bool stop, bool save, bool failed);
 /* A larger loss is an error, too; infinite: any will do. */

@@ -438,6 +438,8 @@ enum pdl_status plan_lower_as(struct plan_lower *lo,
     lo->plan.items = lo->items;
     lo->plan.fallbacks = lo->fallbacks;
     *plan = lo->plan;
+    if (!plan_index_groups(lo->arena, plan))
+        return pdl_fail(lo->err, PDL_ENOMEM, "out of memory");
     *out = plan;
     return PDL_OK;
 }

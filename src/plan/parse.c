@@ -197,6 +197,8 @@ enum pdl_status pdl_plan_parse(pdl_arena *a, struct pdl_bytes in,
     if (!p)
         return pdl_fail(err, PDL_ENOMEM, "%s: out of memory", name);
     *p = r.p;
+    if (!plan_index_groups(a, p))
+        return pdl_fail(err, PDL_ENOMEM, "%s: out of memory", name);
     *head = r.head;
     *out = p;
     return PDL_OK;

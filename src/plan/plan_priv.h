@@ -177,6 +177,8 @@ int64_t plan_micro_batches(const struct pdl_strategy *s);
 enum pdl_status plan_find_pipe(const struct pdl_strategy *s,
                                const struct pdl_mesh *m, uint32_t *factors,
                                int *lanes, int *nstages, struct pdl_err *err);
+/* groups.c: groups and inner tensors of a plan; false: out of memory */
+bool plan_index_groups(pdl_arena *a, struct pdl_plan *p);
 int *plan_index_forward(pdl_arena *a, const struct pdl_plan_op *ops, int nops,
                         int nnodes);
 /* structure.c: are ids, shapes, counts of operands, items and programs such

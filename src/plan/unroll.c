@@ -308,7 +308,7 @@ static bool unroll(struct unroll *x)
     x->p.ops = x->ops;
     x->p.forward_op =
         plan_index_forward(x->arena, x->ops, x->p.nops, x->p.model->nnodes);
-    return x->p.forward_op && !x->failed;
+    return x->p.forward_op && !x->failed && plan_index_groups(x->arena, &x->p);
 }
 
 enum pdl_status pdl_plan_unroll(pdl_arena *a, const struct pdl_plan *p,

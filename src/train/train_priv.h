@@ -205,6 +205,16 @@ struct pdl_trainer {
     double limit, grad_norm;
     double bad; /* micro-batch and operation of the first bad number */
 
+    struct train_times { /* marks.c: operations of this step, on a device */
+        struct train_time_of {
+            int op;
+            int64_t micro;
+        } * of;
+        int64_t n, room;
+        double base_s;
+        bool off;
+    } times;
+
     enum train_fault fault;
     int fault_op;
     int64_t now; /* the step */
@@ -254,6 +264,12 @@ const char *train_on_host(const pdl_trainer *t);
 /* exec.c: what this rank has of a tensor. */
 struct pdl_train_part train_part_of(const pdl_trainer *t, int tensor,
                                     int micro);
+/* marks.c: how long operations take; tell: those that a device did in this
+ * step. */
+double train_time_begin(pdl_trainer *t, int op);
+void train_time_end(pdl_trainer *t, int op, int64_t micro, double start);
+enum pdl_status train_times_tell(pdl_trainer *t, struct pdl_err *err);
+void train_times_close(pdl_trainer *t);
 /* staging.c: samples of the next step go to the device during this one.
  * train_staged_take: those of this step, if they were staged. */
 enum pdl_status train_stage(pdl_trainer *t, const struct pdl_train_feed *feed,
@@ -584,11 +600,16 @@ struct train_clock {
     int64_t nevents, most, steps;
     double *seconds; /* of each operation, in the fastest step so far */
     double base_s, fastest_s;
-    bool cpu_times; /* a step takes what its operations do */
+    bool own_times; /* a step takes what its operations do */
+    double *paces;  /* of the last steps in which nobody looked at them */
+    int64_t npaces;
 };
 enum pdl_status train_clock_open(struct train_clock *c, pdl_arena *a,
                                  const struct pdl_plan *p, struct pdl_err *err);
 void train_clock_step(struct train_clock *c); /* a step begins */
+/* A step that went by itself took so long; the middle one of the later half. */
+void train_clock_pace(struct train_clock *c, double seconds);
+double train_clock_median(const struct train_clock *c);
 void train_clock_timed(void *ctx, int op, int64_t micro, double start_s,
                        double end_s);
 enum pdl_status train_clock_report(struct train_clock *c,

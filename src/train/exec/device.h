@@ -92,6 +92,11 @@ struct train_device {
     /* Operators that the host runs for it, "a, b"; NULL: it has none such. */
     const char *(*on_host)(const void *state);
     bool (*present)(void); /* may `auto` take it? NULL: no */
+    /* Mark i (they count from 0) is when the stream has come so far; seconds
+     * from one to another, when both have been reached. */
+    enum pdl_status (*mark)(void *state, enum train_stream s, int64_t i,
+                            struct pdl_err *err);
+    double (*between)(void *state, int64_t from, int64_t to);
 };
 
 extern const struct train_device train_twin; /* tests: the host plays one */

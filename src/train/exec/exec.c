@@ -8,7 +8,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { MAX_OPERANDS = 80 };
 
@@ -305,6 +304,7 @@ void pdl_trainer_close(pdl_trainer *t)
         return;
     if (t->backend_state)
         (void)!train_settled(t, NULL);
+    train_times_close(t);
     train_sparse_close(t);
     train_close_groups(t);
     train_tuner_close(t);
@@ -438,21 +438,6 @@ static void add(pdl_trainer *t, int op, int micro)
                  train_data(t, x->in[1], micro), train_array_elements(a));
 }
 
-/* Work of a device counts until it is done. Exchanges wait: only what is local
- * can go by CPU time. */
-static double now(pdl_trainer *t, enum pdl_plan_op_kind kind)
-{
-    bool local = kind == PDL_PLAN_OP_COMPUTE || kind == PDL_PLAN_OP_ADD ||
-                 kind == PDL_PLAN_OP_UPDATE;
-    struct timespec s;
-
-    (void)!train_settled(t, NULL);
-    if (!local || !t->opt.cpu_times)
-        return pdl_clock_s();
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &s);
-    return (double)s.tv_sec + (double)s.tv_nsec * 1e-9;
-}
-
 /* What the operation reads has come; what it frees has left. */
 static enum pdl_status wait_far(pdl_trainer *t, int op, int micro,
                                 struct pdl_err *err)
@@ -469,7 +454,7 @@ static enum pdl_status run_op(pdl_trainer *t, int op, int micro,
                               const struct pass *p, struct pdl_err *err)
 {
     const struct pdl_plan_op *o = &t->plan->ops[op];
-    double start = t->opt.timed ? now(t, o->kind) : 0;
+    double start = p->evaluate ? 0 : train_time_begin(t, op);
     enum pdl_status st = t->far ? wait_far(t, op, micro, err) : PDL_OK;
 
     if (st != PDL_OK || (p->evaluate && train_is_copy(o)))
@@ -498,8 +483,8 @@ static enum pdl_status run_op(pdl_trainer *t, int op, int micro,
     default:
         st = train_run_comm(t, op, micro, err);
     }
-    if (t->opt.timed && !p->evaluate)
-        t->opt.timed(t->opt.timed_ctx, op, micro, start, now(t, o->kind));
+    if (!p->evaluate)
+        train_time_end(t, op, micro, start);
     if (st == PDL_OK)
         show(t, op, micro);
     if (st == PDL_OK && t->hunting && !train_is_copy(o))
@@ -714,6 +699,8 @@ enum pdl_status pdl_trainer_step(pdl_trainer *t, int64_t step, double lr,
     for (; i < t->nsteps && st == PDL_OK; i++)
         st = act(t, &t->steps[i], &p, err);
     out->grad_norm = t->grad_norm;
+    if (st == PDL_OK)
+        st = train_times_tell(t, err);
     if (st == PDL_OK && t->skips && !(t->opt.loss_scale > 0))
         st = pdl_fail(err, PDL_EWRONG,
                       "step %lld: the norm of the gradient is %g, the loss %g",

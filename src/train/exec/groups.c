@@ -1,82 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Operations that are run as one kernel: a normalisation with the additions and
- * the rectifier around it, backward the same in the other order. Memory-bound
- * as they are, each pass over a tensor that is saved is time saved, and what
- * only passes between them is never stored. The plan stays as it is: the first
- * operation of a group runs its kernel, the others do nothing. Which groups
- * there may be is the table here; which of them it has a kernel for, a backend
- * says (train_backend.join). */
+ * Operations that are run as one kernel: the first of a group runs its kernel,
+ * the others do nothing. Which groups there may be the plan says
+ * (src/plan/groups.c); which of them it has a kernel for, a backend
+ * (train_backend.join). */
 #include "train/train_priv.h"
 
 #include <string.h>
 
-enum { LINKS = 4, SLOTS = 64 };
-
-enum link_kind { NODE, SUM };
-
-struct link {
-    enum link_kind kind;
-    bool optional;
-    enum pdl_op_id id; /* of a node */
-    enum pdl_pass pass;
-};
-
-// clang-format off
-static const struct pattern {
-    int n;
-    struct link link[LINKS];
-} patterns[] = {
-    {3, {{NODE, false, PDL_ID_BATCH_NORM, PDL_FORWARD},
-         {NODE, true,  PDL_ID_ADD,        PDL_FORWARD},
-         {NODE, false, PDL_ID_RELU,       PDL_FORWARD}}},
-    {2, {{NODE, false, PDL_ID_BATCH_NORM, PDL_FORWARD},
-         {NODE, false, PDL_ID_RELU6,      PDL_FORWARD}}},
-    {3, {{NODE, false, PDL_ID_RELU6,      PDL_BACKWARD_DATA},
-         {NODE, false, PDL_ID_BATCH_NORM, PDL_BACKWARD_WEIGHTS},
-         {NODE, false, PDL_ID_BATCH_NORM, PDL_BACKWARD_DATA}}},
-    {4, {{SUM,  true,  PDL_ID_OTHER,      PDL_BACKWARD_DATA},
-         {NODE, false, PDL_ID_RELU,       PDL_BACKWARD_DATA},
-         {NODE, false, PDL_ID_BATCH_NORM, PDL_BACKWARD_WEIGHTS},
-         {NODE, false, PDL_ID_BATCH_NORM, PDL_BACKWARD_DATA}}},
-    {2, {{NODE, false, PDL_ID_ADD,        PDL_FORWARD},
-         {NODE, false, PDL_ID_LAYER_NORM, PDL_FORWARD}}},
-    {2, {{NODE, false, PDL_ID_ADD,        PDL_FORWARD},
-         {NODE, false, PDL_ID_RMS_NORM,   PDL_FORWARD}}},
-    {4, {{SUM,  true,  PDL_ID_OTHER,      PDL_BACKWARD_DATA},
-         {NODE, false, PDL_ID_LAYER_NORM, PDL_BACKWARD_WEIGHTS},
-         {NODE, false, PDL_ID_LAYER_NORM, PDL_BACKWARD_DATA},
-         {SUM,  true,  PDL_ID_OTHER,      PDL_BACKWARD_DATA}}},
-    {4, {{SUM,  true,  PDL_ID_OTHER,      PDL_BACKWARD_DATA},
-         {NODE, false, PDL_ID_RMS_NORM,   PDL_BACKWARD_WEIGHTS},
-         {NODE, false, PDL_ID_RMS_NORM,   PDL_BACKWARD_DATA},
-         {SUM,  true,  PDL_ID_OTHER,      PDL_BACKWARD_DATA}}},
-    {2, {{NODE, false, PDL_ID_LINEAR,     PDL_BACKWARD_DATA},
-         {SUM,  false, PDL_ID_OTHER,      PDL_BACKWARD_DATA}}},
-};
-// clang-format on
+enum { SLOTS = 64 };
 
 /* A group that is being made. */
 struct making {
     pdl_trainer *t;
-    int n, op[LINKS];
+    int n;
+    const int *op;
     int slot[SLOTS], nslots; /* tensor of each slot */
     struct train_group g;
 };
-
-static bool fits(const pdl_trainer *t, int op, const struct link *l)
-{
-    const struct pdl_plan_op *o = &t->plan->ops[op];
-
-    if (!t->ops[op].mine || t->ops[op].joined || t->ops[op].kernel ||
-        t->ops[op].ring)
-        return false;
-    if (l->kind == SUM)
-        return o->kind == PDL_PLAN_OP_ADD && o->nin == 2 && o->nout == 1;
-    return o->kind == PDL_PLAN_OP_COMPUTE && o->node >= 0 && o->part == 0 &&
-           o->pass == l->pass &&
-           pdl_op_id(t->plan->model->nodes[o->node].op) == l->id;
-}
 
 static bool makes(const pdl_trainer *t, int op, int tensor)
 {
@@ -84,41 +25,6 @@ static bool makes(const pdl_trainer *t, int op, int tensor)
         if (t->ops[op].out[k] == tensor)
             return true;
     return false;
-}
-
-static bool follows(const struct making *m, int op)
-{
-    for (int i = 0; i < m->n; i++)
-        for (int k = 0; k < m->t->ops[op].nin; k++)
-            if (makes(m->t, m->op[i], m->t->ops[op].in[k]))
-                return true;
-    return m->n == 0;
-}
-
-/* The next operation of the item, past what is freed. */
-static int next_of(const pdl_trainer *t, const struct pdl_plan_item *item,
-                   int op)
-{
-    for (op++; op < item->first_op + item->nops; op++)
-        if (t->plan->ops[op].kind != PDL_PLAN_OP_FREE)
-            return op;
-    return -1;
-}
-
-/* The longest form of the pattern that begins at op. */
-static bool match(struct making *m, const struct pattern *p,
-                  const struct pdl_plan_item *item, int op)
-{
-    m->n = 0;
-    for (int i = 0; i < p->n; i++) {
-        if (op >= 0 && fits(m->t, op, &p->link[i]) && follows(m, op)) {
-            m->op[m->n++] = op;
-            op = next_of(m->t, item, op);
-        } else if (!p->link[i].optional) {
-            return false;
-        }
-    }
-    return true;
 }
 
 /* ---- slots --------------------------------------------------------------------- */
@@ -288,40 +194,52 @@ static enum pdl_status replace(struct making *m, struct train_kernel *k,
     return PDL_OK;
 }
 
-static enum pdl_status try_at(struct making *m, const struct pattern *p,
-                              const struct pdl_plan_item *item, int op,
+static enum pdl_status try_at(pdl_trainer *t, const struct pdl_plan_group *of,
                               struct pdl_err *err)
 {
-    pdl_trainer *t = m->t;
+    struct making m = {.t = t, .n = of->n, .op = of->op};
     struct train_kernel *k = NULL;
     enum pdl_status st;
 
-    if (!match(m, p, item, op))
+    find_slots(&m);
+    if (m.nslots >= SLOTS)
         return PDL_OK;
-    find_slots(m);
-    if (m->nslots >= SLOTS)
-        return PDL_OK;
-    st = describe(m, err);
+    st = describe(&m, err);
     if (st == PDL_OK)
-        st = t->backend->join(t->backend_state, &m->g, &k, err);
-    return st == PDL_OK && k ? replace(m, k, err) : st;
+        st = t->backend->join(t->backend_state, &m.g, &k, err);
+    return st == PDL_OK && k ? replace(&m, k, err) : st;
+}
+
+/* Has another kernel the operation already, or must it be alone? */
+static bool is_taken(const struct train_op *x)
+{
+    return !x->mine || x->joined || x->kernel || x->ring;
 }
 
 /* Who looks at every result (diff-run) wants every operation's. */
 enum pdl_status train_join(pdl_trainer *t, struct pdl_err *err)
 {
-    struct making m = {.t = t};
+    bool *taken = PDL_NEW(t->arena, bool, t->plan->nops + 1);
+    struct pdl_plan_group g;
     enum pdl_status st = PDL_OK;
 
+    if (!taken)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory for groups");
     if (!t->backend->join || t->opt.watch)
         return PDL_OK;
+    for (int i = 0; i < t->plan->nops; i++)
+        taken[i] = is_taken(&t->ops[i]);
     for (int i = 0; i < t->plan->nitems; i++) {
         const struct pdl_plan_item *item = &t->plan->items[i];
 
         for (int op = item->first_op; op < item->first_op + item->nops; op++)
-            for (size_t k = 0; k < sizeof patterns / sizeof patterns[0]; k++)
-                if (st == PDL_OK)
-                    st = try_at(&m, &patterns[k], item, op, err);
+            for (int k = 0; k < pdl_plan_group_kinds() && st == PDL_OK; k++) {
+                if (!pdl_plan_group_at(t->plan, item, op, k, taken, &g))
+                    continue;
+                st = try_at(t, &g, err);
+                for (int m = 0; m < g.n; m++)
+                    taken[g.op[m]] = is_taken(&t->ops[g.op[m]]);
+            }
     }
     return st;
 }

@@ -40,6 +40,8 @@ void train_note(struct train_loop *l, const char *fmt, ...)
     train_tell(l, (struct pdl_train_line){.step = l->done, .note = text});
 }
 
+enum { LOOKED = 4 }; /* steps of a device whose operations are timed */
+
 /* ---- data ------------------------------------------------------------------------ */
 
 static enum pdl_status open_samples(struct train_loop *l,
@@ -312,6 +314,11 @@ static enum pdl_status tell_slow(struct train_loop *l, double seconds,
     return train_slow_tell(l, seconds, err);
 }
 
+static bool on_device(const struct train_loop *l)
+{
+    return l->t->device != NULL;
+}
+
 static enum pdl_status one_step(struct train_loop *l, bool *stop,
                                 struct pdl_err *err)
 {
@@ -320,6 +327,7 @@ static enum pdl_status one_step(struct train_loop *l, bool *stop,
     double from = pdl_clock_s(), cpu = pdl_cpu_s(), seconds, rate, lr;
     struct pdl_train_result r;
     enum pdl_status st;
+    bool looked;
 
     st = locate(l, err);
     if (st == PDL_OK)
@@ -328,6 +336,8 @@ static enum pdl_status one_step(struct train_loop *l, bool *stop,
         return st;
     lr = learning_rate(l);
     l->outputs.on = l->job->outputs != NULL;
+    looked = l->job->timings && (!on_device(l) || l->steps - l->done <= LOOKED);
+    pdl_trainer_time(l->t, looked);
     if (l->job->timings)
         train_clock_step(&l->clock);
     pdl_trainer_vote(l->t, train_asked_to_stop(l), train_keep_due(l),
@@ -345,6 +355,8 @@ static enum pdl_status one_step(struct train_loop *l, bool *stop,
     l->busy_s += seconds;
     if (!(l->fastest_s > 0) || seconds < l->fastest_s)
         l->fastest_s = seconds;
+    if (l->job->timings && !looked)
+        train_clock_pace(&l->clock, seconds);
     rate = (double)l->job->plan->batch / seconds;
     train_epochs_step(&l->epochs, l->t);
     l->done++;
@@ -490,7 +502,6 @@ static enum pdl_status open_all(struct train_loop *l, struct pdl_err *err)
         opt.timed = train_clock_timed;
         opt.timed_ctx = &l->clock;
         st = train_clock_open(&l->clock, l->arena, l->job->plan, err);
-        l->clock.cpu_times = opt.cpu_times;
     }
     if (st == PDL_OK && l->job->outputs) {
         opt.watch = train_outputs_watch;
@@ -499,6 +510,7 @@ static enum pdl_status open_all(struct train_loop *l, struct pdl_err *err)
     }
     if (st == PDL_OK)
         st = pdl_trainer_open(l->job->plan, l->comm, &opt, &l->t, err);
+    l->clock.own_times = opt.cpu_times || (st == PDL_OK && on_device(l));
     if (st == PDL_OK && train_on_host(l->t))
         tell_on_host(l);
     if (st == PDL_OK)
@@ -599,6 +611,8 @@ enum pdl_status pdl_train_run(const struct pdl_train_job *job, pdl_comm *comm,
         st = train_clock_report(&l.clock, job, comm, err);
     if (job->opt.cpu_times && l.clock.fastest_s > 0)
         out->fastest_s = l.clock.fastest_s;
+    if (job->timings && on_device(&l) && l.clock.npaces > 0)
+        out->fastest_s = train_clock_median(&l.clock);
     train_ahead_close(&l.train);
     if (st == PDL_OK) /* what is under way arrives */
         st = train_supply_settle(&l.supply, l.epochs.index, err);

@@ -2,14 +2,17 @@
  *
  * What operations took: every one of the last step, and of the fastest one,
  * which neither touched its memory for the first time nor had to share the
- * processor with something else. Operations
- * have the plan's numbers, so that measured and projected join line by line. */
+ * processor with something else. A device is looked at in the last steps alone:
+ * those before run as they always do, and the middle one of them counts, for
+ * under load its clock is not the one it began with. Operations have the plan's
+ * numbers, so that measured and projected join line by line. */
 #include "train/train_priv.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { NUMBERS = 4 }; /* of an event in a message */
+enum { NUMBERS = 4, /* of an event in a message */ PACES = 512 };
 
 enum pdl_status train_clock_open(struct train_clock *c, pdl_arena *a,
                                  const struct pdl_plan *p, struct pdl_err *err)
@@ -18,7 +21,8 @@ enum pdl_status train_clock_open(struct train_clock *c, pdl_arena *a,
                               .most = p->nops * (p->micro_batches + 2)};
     c->events = PDL_NEW(a, struct pdl_train_event, c->most + 1);
     c->seconds = PDL_NEW(a, double, p->nops + 1);
-    if (!c->events || !c->seconds)
+    c->paces = PDL_NEW(a, double, PACES);
+    if (!c->events || !c->seconds || !c->paces)
         return pdl_fail(err, PDL_ENOMEM, "out of memory for the trace");
     return PDL_OK;
 }
@@ -28,11 +32,11 @@ static void keep_fastest(struct train_clock *c)
 {
     double took = pdl_clock_s() - c->base_s;
 
-    if (c->cpu_times)
+    if (c->own_times)
         took = 0;
-    for (int64_t i = 0; c->cpu_times && i < c->nevents; i++)
+    for (int64_t i = 0; c->own_times && i < c->nevents; i++)
         took += c->events[i].seconds;
-    if (c->steps == 0 || (c->fastest_s > 0 && took >= c->fastest_s))
+    if (c->nevents == 0 || (c->fastest_s > 0 && took >= c->fastest_s))
         return;
     c->fastest_s = took;
     memset(c->seconds, 0, (size_t)c->plan->nops * sizeof *c->seconds);
@@ -47,6 +51,30 @@ void train_clock_step(struct train_clock *c)
     c->nevents = 0;
     c->steps++;
     c->base_s = pdl_clock_s();
+}
+
+void train_clock_pace(struct train_clock *c, double seconds)
+{
+    c->paces[c->npaces++ % PACES] = seconds;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+double train_clock_median(const struct train_clock *c)
+{
+    int64_t n = c->npaces / 2 + c->npaces % 2;
+    double last[PACES];
+
+    n = n > PACES ? PACES : n;
+    for (int64_t i = 0; i < n; i++)
+        last[i] = c->paces[(c->npaces - n + i) % PACES];
+    qsort(last, (size_t)n, sizeof *last, ascending);
+    return n > 0 ? last[n / 2] : 0;
 }
 
 void train_clock_timed(void *ctx, int op, int64_t micro, double start_s,

@@ -434,6 +434,7 @@ static void cuda_close(void *state)
 
     (void)!cudaDeviceSynchronize();
     train_cuda_close_libraries(s);
+    train_cuda_close_clock(s);
     (void)!cudaFree(s->squares);
     for (int i = 0; i < CUDA_TICKETS; i++)
         (void)!cudaEventDestroy(s->tickets[i].event);
@@ -476,4 +477,6 @@ const struct train_device train_cuda = {
     .finish = cuda_finish,
     .on_host = cuda_on_host,
     .present = cuda_present,
+    .mark = train_cuda_mark,
+    .between = train_cuda_between,
 };

@@ -84,6 +84,8 @@ struct cuda_state {
         cudaEvent_t event;
     } tickets[CUDA_TICKETS];
     uint64_t issued;
+    cudaEvent_t *marks; /* cuda_clock.c */
+    int64_t nmarks, mark_room;
     struct cuda_lt *lt;
     struct cuda_dnn *dnn;
     struct cuda_conv *convs;       /* plans found so far */
@@ -219,6 +221,11 @@ void train_cuda_close_libraries(struct cuda_state *s);
 enum pdl_status train_cuda_launch(void *state, enum train_stream stream,
                                   const struct train_task *task,
                                   struct pdl_err *err);
+/* cuda_clock.c: when a stream has come so far, by the device's clock */
+enum pdl_status train_cuda_mark(void *state, enum train_stream stream,
+                                int64_t i, struct pdl_err *err);
+double train_cuda_between(void *state, int64_t from, int64_t to);
+void train_cuda_close_clock(struct cuda_state *s);
 /* cuda_host.c: a call that the reference backend runs, on copies */
 enum pdl_status train_cuda_on_host(struct cuda_state *s,
                                    const struct train_call *c,

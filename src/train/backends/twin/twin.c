@@ -49,6 +49,8 @@ struct twin {
     bool open; /* its memory */
     struct job *first[TRAIN_STREAMS], **last[TRAIN_STREAMS];
     uint64_t reached[TRAIN_STREAMS];
+    double *marks;
+    int64_t nmarks;
     enum pdl_status st;
     struct pdl_err err;
     void *ref;
@@ -179,6 +181,35 @@ static void do_mark(struct twin *w, struct job *j)
 {
     (void)w;
     (void)j;
+}
+
+static void do_look(struct twin *w, struct job *j)
+{
+    w->marks[j->bytes] = pdl_clock_s();
+}
+
+static enum pdl_status twin_mark(void *state, enum train_stream s, int64_t i,
+                                 struct pdl_err *err)
+{
+    struct twin *w = state;
+
+    if (i >= w->nmarks) {
+        double *more =
+            realloc(w->marks, (size_t)(2 * i + 256) * sizeof(double));
+
+        if (!more)
+            return pdl_fail(err, PDL_ENOMEM, "out of memory for the twin");
+        w->marks = more;
+        w->nmarks = 2 * i + 256;
+    }
+    return append(w, s, &(struct job){.run = do_look, .bytes = i}, err);
+}
+
+static double twin_between(void *state, int64_t from, int64_t to)
+{
+    const struct twin *w = state;
+
+    return w->marks[to] - w->marks[from];
 }
 
 static uint64_t twin_record(void *state, enum train_stream s)
@@ -386,6 +417,7 @@ static void twin_close(void *state)
         }
     while (w->regions)
         twin_free(w, w->regions->at);
+    free(w->marks);
     train_ref.close(w->ref);
 }
 
@@ -407,4 +439,6 @@ const struct train_device train_twin = {
     .wait = twin_wait,
     .reached = twin_reached,
     .finish = twin_finish,
+    .mark = twin_mark,
+    .between = twin_between,
 };
