@@ -220,6 +220,19 @@ struct pdl_train_memory {
     int64_t taken;   /* of the computing memory, all in all */
 };
 void pdl_trainer_memory(const pdl_trainer *t, struct pdl_train_memory *out);
+/* What a trainer computes on, and how it goes at this moment. */
+struct pdl_train_device {
+    char name[64], library[96]; /* of the versions that run */
+    int64_t memory_bytes, free_bytes, units, l2_bytes;
+    double clock_hz;        /* the highest */
+    double bytes_per_s[3]; /* from the host, to it, inside; 0: not known */
+    double now_hz, power_w, power_limit_w; /* 0: nobody says */
+    bool power_capped, hot; /* the clock is lower for that */
+};
+/* False: the host computes. rates: measure bytes_per_s, too, which takes memory
+ * and time. */
+bool pdl_trainer_device(pdl_trainer *t, bool rates,
+                        struct pdl_train_device *out);
 /* Bytes that operation op works in besides its operands. */
 int64_t pdl_trainer_workspace(const pdl_trainer *t, int op);
 

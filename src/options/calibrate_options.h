@@ -8,6 +8,7 @@ struct run_calibrate_options {
     double seconds;
     int64_t threads;
     bool progress;
+    const char *device;
 };
 
 #define AT(field) offsetof(struct run_calibrate_options, field)
@@ -19,6 +20,8 @@ static const struct pdl_opt run_calibrate_opts[] = {
      "of each rank (1)"},
     {"progress", 0, PDL_OPT_FLAG, AT(progress), NULL, NULL,
      "a line of progress, whatever standard error is"},
+    {"device", 0, PDL_OPT_TEXT, AT(device), "NAME", NULL,
+     "of one rank, instead of the host: cuda, cuda:1"},
 };
 // clang-format on
 #undef AT

@@ -109,6 +109,20 @@ static enum pdl_status core_to_core(const struct calibration *c,
     return st;
 }
 
+/* A device has no messages, and its kernels are all measured in training. */
+static enum pdl_status device_parts(const struct calibration *c,
+                                    struct pdl_err *err)
+{
+    enum pdl_status st;
+
+    st = run_calibrate_device(c, err);
+    open_list(c, "operators");
+    if (st == PDL_OK)
+        st = run_calibrate_train(c, err);
+    close_list(c);
+    return st;
+}
+
 static enum pdl_status all_parts(const struct calibration *c,
                                  struct pdl_err *err)
 {
@@ -148,6 +162,7 @@ static int measure(struct calibration *c, struct pdl_err *err)
     enum pdl_status st;
     struct pdl_comm_info info;
     struct run_quiet quiet = {0};
+    bool large = false;
     struct pdl_json j;
 
     pdl_comm_describe(c->comm, &info);
@@ -158,19 +173,27 @@ static int measure(struct calibration *c, struct pdl_err *err)
         pdl_json_kint(&j, "ranks", c->ranks);
         pdl_json_kint(&j, "threads", c->threads);
         pdl_json_kint(&j, "nodes", info.nodes);
-        pdl_json_kstr(&j, "library", run_operator_library());
+        if (!c->device)
+            pdl_json_kstr(&j, "library", run_operator_library());
         c->json = &j;
     }
     c->quiet = &quiet;
-    st = all_parts(c, err);
+    c->large = &large;
+    st = c->device ? device_parts(c, err) : all_parts(c, err);
     if (c->json && quiet.wall_s > 0 && quiet.quartile_s > 0) {
         pdl_json_knum(c->json, "others", 1 - quiet.cpu_s / quiet.wall_s);
         pdl_json_knum(c->json, "spread", quiet.median_s / quiet.quartile_s - 1);
+    }
+    if (c->json && quiet.probes > 0) {
+        pdl_json_knum(c->json, "clock_hz", quiet.clock_hz / quiet.probes);
+        pdl_json_kint(c->json, "power_capped", quiet.capped);
+        pdl_json_kint(c->json, "hot", quiet.hot);
     }
     if (c->json)
         pdl_json_end(c->json);
     c->json = NULL;
     c->quiet = NULL;
+    c->large = NULL;
     return st == PDL_OK ? EXIT_OK : run_fail(st, err);
 }
 
@@ -179,7 +202,8 @@ static int calibrate(const struct pdl_args *args)
     const struct run_calibrate_options *o = args->opts;
     struct calibration c = {.seconds = o->seconds > 0 ? o->seconds : 0.1,
                             .threads = o->threads > 0 ? o->threads : 1,
-                            .progress = o->progress};
+                            .progress = o->progress,
+                            .device = o->device};
     struct pdl_err err = {"", ""};
     enum pdl_status st;
     int rc, provided;

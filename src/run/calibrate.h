@@ -15,12 +15,16 @@ struct calibration {
     bool progress;         /* a line of it on standard error */
     struct pdl_json *json; /* rank 0's; NULL elsewhere */
     struct run_quiet *quiet;
+    const char *device; /* of the only rank; NULL: the host */
+    bool *large;        /* it wants more work than a processor */
 };
 
 /* While probes trained: time that passed, and that they had a processor; the
  * sums over operations of median and lower quartile. */
 struct run_quiet {
     double wall_s, cpu_s, median_s, quartile_s;
+    double clock_hz; /* of a device, under load: the sum over probes */
+    int probes, capped, hot;
 };
 
 /* How often to do again what is done `full` times, however long it takes:
@@ -41,6 +45,8 @@ void run_fact(const struct calibration *c, const char *name, double value,
               const char *unit);
 
 /* The parts. Collective. */
+enum pdl_status run_calibrate_device(const struct calibration *c,
+                                     struct pdl_err *err);
 enum pdl_status run_calibrate_memory(const struct calibration *c,
                                      struct pdl_err *err);
 enum pdl_status run_calibrate_peak(const struct calibration *c,

@@ -130,7 +130,7 @@ static const struct layer functions[] = { /* from 3 x 36 x 36 */
 #define MOMENTUM "sgd:momentum=0.9", 1
 #define ADAM "adamw", 2
 #define LAYERS(x) (x), sizeof(x) / sizeof((x)[0])
-static const struct probe {
+struct probe {
     const char *zoo; /* or a chain */
     int64_t batch, size;
     const struct layer *layers;
@@ -138,7 +138,8 @@ static const struct probe {
     const char *optimizer;
     int slots;
     bool bf16; /* too */
-} probes[] = {
+};
+static const struct probe probes[] = {
     {NULL, 12, 40, LAYERS(residual), MOMENTUM, true},
     {NULL, 3, 40, LAYERS(residual), MOMENTUM, false},
     {NULL, 40, 24, LAYERS(residual), ADAM, false},
@@ -176,29 +177,124 @@ static const struct probe {
     {"moe:layers=1,hidden=336,heads=6,kv_heads=3,head_dim=56,ffn=160,experts=12,"
      "topk=3,vocab=300,seq=72", 4, 0, NULL, 0, MOMENTUM, true},
 };
+/* Of devices, which want more work: all in bfloat16, some in float32 before
+ * that (bf16 then says: not only). */
+static const struct layer basic[] = { /* from 3 x 40 x 40, 104 x 104 */
+    CONV(48, 3, 1), NORM, {"save", 0, 0, 0}, CONV(48, 3, 1), NORM,
+    CONV(48, 3, 1), {"batch_norm", 0, 0, 0}, {"add", 0, 0, 0}, {"relu", 0, 0, 0},
+    CONV(96, 3, 2), NORM, {"save", 0, 0, 0}, CONV(96, 3, 1),
+    {"batch_norm", 0, 0, 0}, {"add", 0, 0, 0}, {"relu", 0, 0, 0},
+    CONV(192, 3, 2), NORM, CONV(192, 3, 1), NORM, CONV(192, 1, 2), NORM,
+    CONV(384, 3, 1), NORM, CONV(384, 3, 1), NORM, CONV(768, 3, 2), NORM,
+    CONV(768, 3, 1), NORM, {"global_avg_pool", 0, 0, 0}, END(200),
+};
+static const struct layer narrow_and_wide[] = { /* from 3 x 192 x 192 */
+    CONV(48, 7, 2), NORM, {"max_pool", 0, 3, 2},
+    CONV(80, 1, 1), NORM, CONV(80, 3, 1), NORM, CONV(320, 1, 1),
+    {"batch_norm", 0, 0, 0}, {"save", 0, 0, 0}, CONV(80, 1, 1), NORM,
+    CONV(320, 1, 1), {"batch_norm", 0, 0, 0}, {"add", 0, 0, 0}, {"relu", 0, 0, 0},
+    CONV(160, 1, 1), NORM, CONV(160, 3, 2), NORM, CONV(640, 1, 1), NORM,
+    CONV(160, 1, 1), NORM, CONV(160, 3, 1), NORM, CONV(640, 1, 1), NORM,
+    CONV(320, 1, 1), NORM, CONV(320, 3, 2), NORM, CONV(1280, 1, 1), NORM,
+    CONV(320, 1, 1), NORM, CONV(320, 3, 1), NORM, CONV(1280, 1, 2), NORM,
+    CONV(2560, 1, 1), NORM, CONV(640, 1, 1), NORM, CONV(640, 3, 1), NORM,
+    CONV(2560, 1, 1), NORM, {"global_avg_pool", 0, 0, 0}, END(800),
+};
+static const struct layer without_norms[] = { /* from 3 x 128 x 128 */
+    CONV(48, 3, 1), {"relu", 0, 0, 0}, CONV(48, 3, 1), {"relu", 0, 0, 0}, MAX2,
+    CONV(96, 3, 1), {"relu", 0, 0, 0}, CONV(160, 3, 1), {"relu", 0, 0, 0}, MAX2,
+    CONV(320, 3, 1), {"relu", 0, 0, 0}, CONV(320, 3, 1), {"relu", 0, 0, 0}, MAX2,
+    CONV(640, 3, 1), {"relu", 0, 0, 0}, CONV(640, 3, 1), {"relu", 0, 0, 0}, MAX2,
+    {"avg_pool", 0, 2, 2}, {"flatten", 0, 0, 0}, {"linear", 3072, 0, 0},
+    {"relu", 0, 0, 0}, {"dropout", 0, 0, 0}, {"linear", 3072, 0, 0},
+    {"relu", 0, 0, 0}, {"linear", 600, 0, 0},
+};
+static const struct layer expanding[] = { /* from 3 x 176 x 176 */
+    CONV(40, 3, 2), {"batch_norm", 0, 0, 0}, {"relu6", 0, 0, 0},
+    {"depthwise", 0, 3, 1}, {"batch_norm", 0, 0, 0}, {"relu6", 0, 0, 0},
+    CONV(24, 1, 1), {"batch_norm", 0, 0, 0}, CONV(120, 1, 1),
+    {"batch_norm", 0, 0, 0}, {"relu6", 0, 0, 0}, {"depthwise", 0, 3, 2},
+    {"batch_norm", 0, 0, 0}, {"relu6", 0, 0, 0}, CONV(40, 1, 1),
+    {"batch_norm", 0, 0, 0}, {"save", 0, 0, 0}, CONV(200, 1, 1),
+    {"batch_norm", 0, 0, 0}, {"relu6", 0, 0, 0}, {"depthwise", 0, 3, 1},
+    {"batch_norm", 0, 0, 0}, {"relu6", 0, 0, 0}, CONV(40, 1, 1),
+    {"batch_norm", 0, 0, 0}, {"add", 0, 0, 0}, CONV(240, 1, 1),
+    {"batch_norm", 0, 0, 0}, {"relu6", 0, 0, 0}, {"depthwise", 0, 3, 2},
+    {"batch_norm", 0, 0, 0}, {"relu6", 0, 0, 0}, CONV(112, 1, 1),
+    {"batch_norm", 0, 0, 0}, CONV(640, 1, 1), {"batch_norm", 0, 0, 0},
+    {"relu6", 0, 0, 0}, {"depthwise", 0, 3, 2}, {"batch_norm", 0, 0, 0},
+    {"relu6", 0, 0, 0}, CONV(184, 1, 1), {"batch_norm", 0, 0, 0},
+    CONV(1104, 1, 1), {"batch_norm", 0, 0, 0}, {"relu6", 0, 0, 0},
+    {"global_avg_pool", 0, 0, 0}, END(700),
+};
+static const struct probe device_probes[] = {
+    {NULL, 384, 40, LAYERS(basic), MOMENTUM, true},
+    {NULL, 96, 104, LAYERS(basic), MOMENTUM, true},
+    {NULL, 24, 168, LAYERS(basic), ADAM, false},
+    {NULL, 160, 192, LAYERS(narrow_and_wide), MOMENTUM, true},
+    {NULL, 48, 256, LAYERS(narrow_and_wide), MOMENTUM, true},
+    {NULL, 24, 128, LAYERS(narrow_and_wide), MOMENTUM, false},
+    {NULL, 96, 128, LAYERS(without_norms), MOMENTUM, true},
+    {NULL, 24, 192, LAYERS(without_norms), MOMENTUM, true},
+    {NULL, 192, 176, LAYERS(expanding), MOMENTUM, true},
+    {NULL, 48, 240, LAYERS(expanding), MOMENTUM, true},
+    {NULL, 64, 168, LAYERS(inverted), MOMENTUM, false},
+    {NULL, 64, 152, LAYERS(groups), MOMENTUM, false},
+    {NULL, 64, 140, LAYERS(joined), MOMENTUM, true},
+    {NULL, 16, 272, LAYERS(upwards), MOMENTUM, true},
+    {NULL, 64, 72, LAYERS(functions), ADAM, false},
+    {"gpt:layers=2,hidden=640,heads=10,vocab=24000,seq=768", 12, 0, NULL, 0, ADAM,
+     true},
+    {"gpt:layers=1,hidden=1152,heads=18,vocab=30016,seq=1536", 8, 0, NULL, 0, ADAM,
+     false},
+    {"gpt:layers=1,hidden=1920,heads=30,vocab=40000,seq=1280", 6, 0, NULL, 0, ADAM,
+     false},
+    {"gpt:layers=2,hidden=384,heads=6,vocab=8000,seq=384", 24, 0, NULL, 0,
+     MOMENTUM, true},
+    {"llama:layers=1,hidden=1536,heads=12,kv_heads=12,ffn=4096,vocab=24000,seq=1024",
+     6, 0, NULL, 0, ADAM, true},
+    {"llama:layers=1,hidden=2560,heads=20,kv_heads=20,ffn=6912,vocab=32000,seq=1536",
+     3, 0, NULL, 0, ADAM, false},
+    {"vit:layers=2,hidden=640,heads=10,input=192,patch=16,classes=800", 96, 0,
+     NULL, 0, ADAM, true},
+    {"vit:layers=2,hidden=896,heads=14,input=256,patch=16,classes=800", 32, 0,
+     NULL, 0, ADAM, false},
+    {"bert:layers=2,hidden=640,heads=10,vocab=24000,seq=320,positions=320", 24, 0,
+     NULL, 0, ADAM, true},
+    {"bert:layers=2,hidden=1152,heads=18,vocab=24000,seq=448,positions=448", 12, 0,
+     NULL, 0, ADAM, false},
+};
 // clang-format on
 
-enum { NPROBES = sizeof probes / sizeof probes[0] };
+enum {
+    NPROBES = sizeof probes / sizeof probes[0],
+    NDEVICE = sizeof device_probes / sizeof device_probes[0],
+};
 
-/* Those in bfloat16 come after all in float32. */
-static const struct probe *probe_at(int which, bool *bf16)
+/* Those in bfloat16 come after all in float32; of devices those in float32 come
+ * last, and are those that are not for bfloat16 alone. */
+static const struct probe *probe_at(bool device, int which, bool *bf16)
 {
-    *bf16 = which >= NPROBES;
-    if (!*bf16)
-        return &probes[which];
-    which -= NPROBES;
-    for (int i = 0; i < NPROBES; i++)
-        if (probes[i].bf16 && which-- == 0)
-            return &probes[i];
+    const struct probe *p = device ? device_probes : probes;
+    int n = device ? NDEVICE : NPROBES;
+
+    *bf16 = device ? which < n : which >= n;
+    if (which < n)
+        return &p[which];
+    which -= n;
+    for (int i = 0; i < n; i++)
+        if (p[i].bf16 && which-- == 0)
+            return &p[i];
     return NULL;
 }
 
-int run_probes(void)
+int run_probes(bool device)
 {
-    int n = NPROBES;
+    bool bf16;
+    int n = 0;
 
-    for (int i = 0; i < NPROBES; i++)
-        n += probes[i].bf16;
+    while (probe_at(device, n, &bf16))
+        n++;
     return n;
 }
 
@@ -324,10 +420,10 @@ static enum pdl_status chain(pdl_arena *a, const struct probe *p,
     return pdl_build_end(c.b, out, err);
 }
 
-enum pdl_status run_probe_open(pdl_arena *a, int which, struct run_probe *out,
-                               struct pdl_err *err)
+enum pdl_status run_probe_open(pdl_arena *a, bool device, int which,
+                               struct run_probe *out, struct pdl_err *err)
 {
-    const struct probe *p = probe_at(which, &out->bf16);
+    const struct probe *p = probe_at(device, which, &out->bf16);
     struct pdl_plan_options opt = {.batch = p->batch,
                                    .dtype = out->bf16 ? PDL_BF16 : PDL_F32};
     struct pdl_model_options mo = {.dims = NULL};

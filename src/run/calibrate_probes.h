@@ -11,8 +11,9 @@ struct run_probe {
     bool bf16;
     int number;
 };
-int run_probes(void);
-enum pdl_status run_probe_open(pdl_arena *a, int which, struct run_probe *out,
-                               struct pdl_err *err);
+/* Those of the host, or larger ones for devices. */
+int run_probes(bool device);
+enum pdl_status run_probe_open(pdl_arena *a, bool device, int which,
+                               struct run_probe *out, struct pdl_err *err);
 
 #endif

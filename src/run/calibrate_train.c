@@ -12,8 +12,9 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-enum { WARM = 1, STEPS = 5, ALONE = 4 };
+enum { WARM = 1, STEPS = 5, ALONE = 4, WARM_DEVICE = 6, PACES = 64 };
 
 struct watch {
     int step, nops;
@@ -22,6 +23,11 @@ struct watch {
     double turns;       /* ranks that share a processor now */
     double *seconds;    /* STEPS of each operation */
     int64_t *workspace; /* bytes of each */
+    bool device;
+    double *paces; /* of steps in which nothing was looked at */
+    int npaces;
+    int64_t taken; /* bytes */
+    void **kept;   /* the samples, by model tensor + 1 */
 };
 
 /* CPU time, as run_time_all has it: whatever else runs does not count. */
@@ -32,34 +38,52 @@ static void timed(void *ctx, int op, int64_t micro, double start_s,
     double now = pdl_cpu_s();
 
     (void)micro;
-    (void)start_s;
-    (void)end_s;
     if (w->step >= 0 && w->step < w->steps)
-        w->seconds[op * STEPS + w->step] = (now - w->last_s) / w->threads;
+        w->seconds[op * STEPS + w->step] =
+            w->device ? end_s - start_s : (now - w->last_s) / w->threads;
     w->last_s = pdl_cpu_s();
 }
 
 /* Numbers without a pattern that any kernel could profit from. */
-static enum pdl_status fill(void *ctx, int64_t first, int model_tensor,
-                            const struct pdl_train_part *part,
-                            struct pdl_err *err)
+static void make_up(const struct pdl_train_part *part, int64_t n, void *data)
 {
-    int64_t n = pdl_box_volume(&part->box);
-
-    (void)ctx;
-    (void)first;
-    (void)err;
-    if (model_tensor < 0 && part->dtype == PDL_I32) /* one label an item */
-        n /= part->box.hi[part->ndims >= 4 ? 1 : part->ndims - 1];
     for (int64_t i = 0; i < n; i++) {
         int64_t x = i * 7919 % 1009;
 
         if (part->dtype == PDL_I32)
-            ((int32_t *)part->data)[i] = (int32_t)(x % 10);
+            ((int32_t *)data)[i] = (int32_t)(x % 10);
         else if (part->dtype == PDL_F32)
-            ((float *)part->data)[i] = (float)x / 504 - 1;
+            ((float *)data)[i] = (float)x / 504 - 1;
     }
+}
+
+/* Made once: a device does not wait for them. */
+static enum pdl_status fill(void *ctx, int64_t first, int model_tensor,
+                            const struct pdl_train_part *part,
+                            struct pdl_err *err)
+{
+    struct watch *w = ctx;
+    int64_t n = pdl_box_volume(&part->box);
+    void **kept = &w->kept[model_tensor + 1];
+
+    (void)first;
+    if (model_tensor < 0 && part->dtype == PDL_I32) /* one label an item */
+        n /= part->box.hi[part->ndims >= 4 ? 1 : part->ndims - 1];
+    if (!*kept) {
+        *kept = malloc((size_t)n * 4 + 4);
+        if (!*kept)
+            return pdl_fail(err, PDL_ENOMEM, "out of memory for samples");
+        make_up(part, n, *kept);
+    }
+    if (part->dtype == PDL_I32 || part->dtype == PDL_F32)
+        memcpy(part->data, *kept, (size_t)n * 4);
     return PDL_OK;
+}
+
+static bool advance(void *ctx)
+{
+    (void)ctx;
+    return true;
 }
 
 static int ascending(const void *a, const void *b)
@@ -69,32 +93,119 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* A step of a probe, which number it is. */
+static enum pdl_status step(pdl_trainer *t, struct watch *w, int64_t i,
+                            struct pdl_err *err)
+{
+    struct pdl_train_feed feed = {fill, w, w->device ? advance : NULL};
+    struct pdl_train_result result;
+
+    w->last_s = pdl_cpu_s();
+    return pdl_trainer_step(t, i, 1e-4, &feed, &result, err);
+}
+
+static void note_device(const struct calibration *c, pdl_trainer *t)
+{
+    struct pdl_train_device d;
+
+    if (!pdl_trainer_device(t, false, &d))
+        return;
+    c->quiet->probes++;
+    c->quiet->clock_hz += d.now_hz;
+    c->quiet->capped += d.power_capped;
+    c->quiet->hot += d.hot;
+}
+
+/* Under a load that lasts the clock is not the one a device begins with: steps
+ * that nobody looks at come first, and the time of each counts. */
+static enum pdl_status load_device(const struct calibration *c, pdl_trainer *t,
+                                   struct watch *w, struct pdl_err *err)
+{
+    double begin = pdl_clock_s(), last = begin, now;
+    enum pdl_status st = PDL_OK;
+
+    pdl_trainer_time(t, false);
+    while (st == PDL_OK &&
+           (w->npaces < WARM_DEVICE || last - begin < 4 * c->seconds)) {
+        st = step(t, w, w->npaces, err);
+        now = pdl_clock_s();
+        w->paces[w->npaces++ % PACES] = now - last;
+        last = now;
+    }
+    note_device(c, t);
+    pdl_trainer_time(t, true);
+    return st;
+}
+
 static enum pdl_status steps(const struct calibration *c,
                              const struct pdl_plan *plan, pdl_comm *alone,
                              const char *optimizer, struct watch *w,
                              struct pdl_err *err)
 {
     double wall, cpu;
-    struct pdl_train_options opt = {
-        .optimizer = optimizer, .timed = timed, .timed_ctx = w};
-    struct pdl_train_feed feed = {.fill = fill};
-    struct pdl_train_result result;
+    struct pdl_train_options opt = {.optimizer = optimizer,
+                                    .device = c->device,
+                                    .timed = timed,
+                                    .timed_ctx = w};
+    struct pdl_train_memory m;
     pdl_trainer *t = NULL;
     enum pdl_status st = pdl_trainer_open(plan, alone, &opt, &t, err);
 
+    w->step = -1;
+    if (st == PDL_OK && w->device)
+        st = load_device(c, t, w, err);
     wall = pdl_clock_s();
     cpu = pdl_cpu_s();
     for (int i = 0; i < w->warm + w->steps && st == PDL_OK; i++) {
         w->step = i - w->warm;
-        w->last_s = pdl_cpu_s();
-        st = pdl_trainer_step(t, i, 1e-4, &feed, &result, err);
+        st = step(t, w, w->npaces + i, err);
     }
-    c->quiet->wall_s += pdl_clock_s() - wall;
-    c->quiet->cpu_s += (pdl_cpu_s() - cpu) / w->threads * w->turns;
+    if (!w->device) {
+        c->quiet->wall_s += pdl_clock_s() - wall;
+        c->quiet->cpu_s += (pdl_cpu_s() - cpu) / w->threads * w->turns;
+    }
     for (int i = 0; i < w->nops && st == PDL_OK; i++)
         w->workspace[i] = pdl_trainer_workspace(t, i);
+    if (st == PDL_OK) {
+        pdl_trainer_memory(t, &m);
+        w->taken = m.taken;
+    }
     pdl_trainer_close(t);
     return st;
+}
+
+/* Is the time of op that of a group? Then none of the others has one. */
+static bool is_group(const struct pdl_plan *p, const struct watch *w, int op,
+                     struct pdl_plan_key *k)
+{
+    const struct pdl_plan_group *g;
+
+    if (!p->group || p->group[op] < 0)
+        return false;
+    g = &p->groups[p->group[op]];
+    for (int i = 0; i < g->n; i++)
+        if ((w->seconds[(ptrdiff_t)g->op[i]] > 0) != (i == 0))
+            return false;
+    return g->op[0] == op && pdl_plan_group_key(p, g, 0, k);
+}
+
+static void row(const struct calibration *c, const struct run_probe *of,
+                const char *name, const char *pass, const int64_t *dims, int n,
+                int64_t last, double seconds)
+{
+    pdl_json_row(c->json);
+    pdl_json_kstr(c->json, "op", name);
+    pdl_json_kstr(c->json, "pass", pass);
+    pdl_json_kstr(c->json, "precision", of->bf16 ? "bf16" : "fp32");
+    pdl_json_key(c->json, "dims");
+    pdl_json_flat(c->json);
+    for (int i = 0; i < n; i++)
+        pdl_json_int(c->json, dims[i]);
+    pdl_json_int(c->json, last);
+    pdl_json_end(c->json);
+    pdl_json_knum(c->json, "seconds", seconds);
+    pdl_json_kint(c->json, "probe", of->number);
+    pdl_json_end(c->json);
 }
 
 static void print_row(const struct calibration *c, const struct run_probe *of,
@@ -105,24 +216,31 @@ static void print_row(const struct calibration *c, const struct run_probe *of,
     struct pdl_plan_key k;
     char name[64];
 
-    if (!c->json || !(seconds > 0) || !pdl_plan_op_key(p, op, 0, &k))
+    if (!c->json || !(seconds > 0) ||
+        (!is_group(p, w, op, &k) && !pdl_plan_op_key(p, op, 0, &k)))
         return;
     if (p->ops[op].kind == PDL_PLAN_OP_UPDATE)
         k.dims[PDL_KEY_CLASS] = of->slots;
     snprintf(name, sizeof name, "%s.%s", alone ? "alone" : "run", k.op);
-    pdl_json_row(c->json);
-    pdl_json_kstr(c->json, "op", name);
-    pdl_json_kstr(c->json, "pass", k.pass);
-    pdl_json_kstr(c->json, "precision", of->bf16 ? "bf16" : "fp32");
-    pdl_json_key(c->json, "dims");
-    pdl_json_flat(c->json);
-    for (int i = 0; i < k.ndims; i++)
-        pdl_json_int(c->json, k.dims[i]);
-    pdl_json_int(c->json, w->workspace[op]);
-    pdl_json_end(c->json);
-    pdl_json_knum(c->json, "seconds", seconds);
-    pdl_json_kint(c->json, "probe", of->number);
-    pdl_json_end(c->json);
+    row(c, of, name, k.pass, k.dims, k.ndims, w->workspace[op], seconds);
+}
+
+/* A whole step as it goes by itself, beside the operations it consists of:
+ * how many, nanoseconds of all, bytes that were taken. */
+static void print_step(const struct calibration *c, const struct run_probe *of,
+                       const struct watch *w)
+{
+    int n = w->npaces < PACES ? w->npaces : PACES;
+    int64_t dims[2] = {0, 0};
+
+    if (!c->json || n == 0)
+        return;
+    for (int i = 0; i < w->nops; i++) {
+        dims[0] += w->seconds[i] > 0;
+        dims[1] += (int64_t)(w->seconds[i] * 1e9);
+    }
+    qsort(w->paces, (size_t)n, sizeof *w->paces, ascending);
+    row(c, of, "step", "forward", dims, 2, w->taken, w->paces[n / 2]);
 }
 
 /* The lower quartile of each rank's steps (whatever else runs on the machine
@@ -137,7 +255,8 @@ static enum pdl_status gather(const struct calibration *c, struct watch *w,
               sizeof *w->seconds, ascending);
         c->quiet->median_s += w->seconds[i * STEPS + w->steps / 2];
         c->quiet->quartile_s += w->seconds[i * STEPS + w->steps / 4];
-        mine[i] = w->seconds[i * STEPS + w->steps / 4] * w->turns;
+        mine[i] =
+            w->seconds[i * STEPS + w->steps / (w->device ? 2 : 4)] * w->turns;
     }
     return alone ? PDL_OK
                  : pdl_comm_allreduce(c->comm, mine, mine, w->nops,
@@ -159,6 +278,8 @@ static enum pdl_status measure(const struct calibration *c, pdl_comm *one,
             st = gather(c, w, alone, err);
         for (int i = 0; i < w->nops && st == PDL_OK; i++)
             print_row(c, p, i, w, alone);
+        if (st == PDL_OK)
+            print_step(c, p, w);
     }
     return st;
 }
@@ -170,8 +291,9 @@ static enum pdl_status probe(const struct calibration *c, pdl_comm *one,
     struct watch w = {.step = -1,
                       .threads = (double)c->threads,
                       .warm = run_repeats(c, WARM),
-                      .steps = run_repeats(c, STEPS)};
-    enum pdl_status st = run_probe_open(a, which, &p, err);
+                      .steps = run_repeats(c, STEPS),
+                      .device = c->device != NULL};
+    enum pdl_status st = run_probe_open(a, *c->large, which, &p, err);
 
     if (st != PDL_OK)
         return st;
@@ -179,11 +301,15 @@ static enum pdl_status probe(const struct calibration *c, pdl_comm *one,
     w.nops = p.plan->nops;
     w.seconds = PDL_NEW(a, double, (int64_t)w.nops *STEPS + 1);
     w.workspace = PDL_NEW(a, int64_t, w.nops + 1);
-    if (!w.seconds || !w.workspace)
+    w.paces = PDL_NEW(a, double, PACES);
+    w.kept = PDL_NEW(a, void *, p.plan->model->ntensors + 1);
+    if (!w.seconds || !w.workspace || !w.paces || !w.kept)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     st = measure(c, one, &p, false, &w, err);
     if (st == PDL_OK && c->ranks > 1)
         st = measure(c, one, &p, true, &w, err);
+    for (int i = 0; i <= p.plan->model->ntensors; i++)
+        free(w.kept[i]);
     return st == PDL_OK ? pdl_comm_barrier(c->comm, err) : st;
 }
 
@@ -193,15 +319,15 @@ enum pdl_status run_calibrate_train(const struct calibration *c,
     pdl_comm *alone = NULL;
     enum pdl_status st = pdl_comm_create_memory(1, NULL, &alone, err);
 
-    for (int i = 0; i < run_probes() && st == PDL_OK; i++) {
+    for (int i = 0; i < run_probes(*c->large) && st == PDL_OK; i++) {
         pdl_arena *a;
 
-        if (!run_chosen(c, i, run_probes()))
+        if (!run_chosen(c, i, run_probes(*c->large)))
             continue;
         a = pdl_arena_create((size_t)1 << 30);
         if (c->rank == 0 && c->progress)
             fprintf(stderr, "\r\033[Kprobe network %d of %d", i + 1,
-                    run_probes());
+                    run_probes(*c->large));
         st = a ? probe(c, alone, i, a, err)
                : pdl_fail(err, PDL_ENOMEM, "out of memory");
         pdl_arena_destroy(a);

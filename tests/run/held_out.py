@@ -61,6 +61,46 @@ CASES = [
 ]
 MEAN, LOWEST, MEMORY = .90, .75, .05
 
+LLAMA_1B = "llama:layers=16,hidden=2048,heads=16,ffn=5632,vocab=32000,seq=2048"
+# of a GPU: model, strategy, batch, precision; none is a probe of calibrate's
+DEVICE_CASES = [
+    ("resnet50", "data=1", 256, "bf16"),
+    ("resnet50", "data=1", 64, "bf16"),
+    ("resnet50", "data=1", 64, "fp32"),
+    ("resnet18", "data=1", 256, "bf16"),
+    ("resnet18", "data=1", 128, "fp32"),
+    ("resnet34", "data=1", 128, "bf16"),
+    ("resnet152", "data=1", 64, "bf16"),
+    ("vgg16", "data=1", 64, "bf16"),
+    ("vgg16", "data=1", 32, "fp32"),
+    ("mobilenet-v2", "data=1", 256, "bf16"),
+    ("mobilenet-v2", "data=1", 96, "fp32"),
+    ("densenet121", "data=1", 64, "bf16"),
+    ("densenet121", "data=1", 32, "fp32"),
+    ("squeezenet1.1", "data=1", 128, "bf16"),
+    ("googlenet", "data=1", 128, "bf16"),
+    ("regnet-x-800mf", "data=1", 128, "bf16"),
+    ("wrn:depth=16,width=4", "data=1", 512, "bf16"),
+    ("wrn:depth=28,width=10", "data=1", 128, "bf16"),
+    ("vit-b16", "data=1", 128, "bf16"),
+    ("vit-b16", "data=1", 32, "fp32"),
+    ("vit-b32", "data=1", 256, "bf16"),
+    ("vit-l16", "data=1", 32, "bf16"),
+    ("deit-small", "data=1", 128, "bf16"),
+    ("gpt2", "data=1", 32, "bf16"),
+    ("gpt2", "data=1", 8, "bf16"),
+    ("gpt2", "data=1", 4, "fp32"),
+    ("gpt2-medium", "data=1", 8, "bf16"),
+    ("gpt2-large", "data=1", 8, "bf16"),
+    ("bert-base", "data=1", 32, "bf16"),
+    ("bert-base", "data=1", 16, "fp32"),
+    ("bert-large", "data=1", 16, "bf16"),
+    (LLAMA_1B, "data=1", 4, "bf16"),
+    ("llama:layers=8,hidden=1024,heads=16,ffn=2816,vocab=32000,seq=1024", "data=1", 8, "bf16"),
+    ("llama:layers=8,hidden=1024,heads=16,ffn=2816,vocab=32000,seq=1024", "data=1", 4, "fp32"),
+]
+DEVICE_LAYER, DEVICE_STEP, DEVICE_MEMORY = .08, .06, .03
+
 
 def label(case):
     model, strategy, batch, precision = case

@@ -7,6 +7,7 @@
 
 struct cli_here_options {
     const char *model, *strategy, *system, *dim, *precision, *optimizer;
+    const char *device; /* NULL: the host */
     int64_t ranks, batch, steps;
     bool cpu_times;
     const char *command; /* for a page; NULL: not said */

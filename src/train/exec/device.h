@@ -13,6 +13,7 @@
 #ifndef TRAIN_DEVICE_H
 #define TRAIN_DEVICE_H
 
+#include "paradl/train.h"
 #include "train/backends/kernels.h"
 
 enum train_stream {
@@ -97,6 +98,8 @@ struct train_device {
     enum pdl_status (*mark)(void *state, enum train_stream s, int64_t i,
                             struct pdl_err *err);
     double (*between)(void *state, int64_t from, int64_t to);
+    /* NULL: nothing is known */
+    void (*describe)(void *state, struct pdl_train_device *out);
 };
 
 extern const struct train_device train_twin; /* tests: the host plays one */

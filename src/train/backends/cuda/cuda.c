@@ -479,4 +479,5 @@ const struct train_device train_cuda = {
     .present = cuda_present,
     .mark = train_cuda_mark,
     .between = train_cuda_between,
+    .describe = train_cuda_describe,
 };

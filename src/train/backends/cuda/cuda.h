@@ -226,6 +226,8 @@ enum pdl_status train_cuda_mark(void *state, enum train_stream stream,
                                 int64_t i, struct pdl_err *err);
 double train_cuda_between(void *state, int64_t from, int64_t to);
 void train_cuda_close_clock(struct cuda_state *s);
+/* cuda_facts.c */
+void train_cuda_describe(void *state, struct pdl_train_device *out);
 /* cuda_host.c: a call that the reference backend runs, on copies */
 enum pdl_status train_cuda_on_host(struct cuda_state *s,
                                    const struct train_call *c,
