@@ -332,6 +332,11 @@ static void fill_pe(struct draft *d, int64_t pes, int64_t memory)
     pe->memory_efficiency = part < .999 ? part : .999; /* 1: not known */
     pe->l2_bytes = cache > 0 ? cache / pes : 0;
     pe->peak_flop_per_s[PDL_PREC_FP32] = fact(d, "peak_fp32");
+}
+
+/* No peak is below what was reached. */
+static void raise_peaks(struct pdl_pe *pe)
+{
     for (int p = 0; p < PDL_NPRECISIONS; p++)
         if (pe->matmul_flop_per_s[p] > pe->peak_flop_per_s[p])
             pe->peak_flop_per_s[p] = pe->matmul_flop_per_s[p];
@@ -415,7 +420,8 @@ static void fill_texts(struct draft *d)
         snprintf(u.nodename, sizeof u.nodename, "this machine");
     d->sys.name = d->o->name ? d->o->name : "this-machine";
     d->sys.title =
-        pdl_arena_printf(d->a, "%.60s, %s", u.nodename, cpu_title(d->a));
+        pdl_arena_printf(d->a, "%.60s, %s", u.nodename,
+                         d->o->device ? d->sys.pe.title : cpu_title(d->a));
     d->sources[0] = pdl_arena_printf(
         d->a, "measured on %.60s on %s by paradl %s; operators by %s",
         u.nodename, day, pdl_version(), *library ? library : "nothing");
@@ -451,7 +457,11 @@ static void build(struct draft *d)
         return;
     d->sys.nodes = d->sys.built_nodes = nodes;
     d->sys.node.pes = ranks / nodes;
-    fill_pe(d, d->sys.node.pes, memory);
+    if (d->o->device)
+        cli_fill_device(d->a, d->m.machine, &d->sys);
+    else
+        fill_pe(d, d->sys.node.pes, memory);
+    raise_peaks(&d->sys.pe);
     fill_links(d, d->sys.node.pes);
     fill_network(d, nodes);
     fill_host(d, memory);
@@ -464,20 +474,30 @@ static void build(struct draft *d)
 
 /* ---- output ----------------------------------------------------------- */
 
+static void print_host(const struct draft *d, struct pdl_sink *out)
+{
+    const struct pdl_pe *pe = &d->sys.pe;
+
+    pdl_printf(out,
+               "  PE               %" PRId64 " thread%s, %.4g GFLOP/s, "
+               "matrix products %.4g\n",
+               pe->units, pe->units == 1 ? "" : "s",
+               pe->peak_flop_per_s[PDL_PREC_FP32] / 1e9,
+               pe->matmul_flop_per_s[PDL_PREC_FP32] / 1e9);
+    pdl_printf(out, "  memory           %.4g GB/s one PE, %.4g GB/s all\n",
+               fact(d, "triad_1") / 1e9, fact(d, "triad_all") / 1e9);
+}
+
 static void print_text(const struct draft *d, const char *path)
 {
     const struct pdl_system *s = &d->sys;
     struct pdl_sink *out = cli_out();
 
     pdl_printf(out, "%s: %s\n", path, s->title);
-    pdl_printf(out,
-               "  PE               %" PRId64 " thread%s, %.4g GFLOP/s, "
-               "matrix products %.4g\n",
-               s->pe.units, s->pe.units == 1 ? "" : "s",
-               s->pe.peak_flop_per_s[PDL_PREC_FP32] / 1e9,
-               s->pe.matmul_flop_per_s[PDL_PREC_FP32] / 1e9);
-    pdl_printf(out, "  memory           %.4g GB/s one PE, %.4g GB/s all\n",
-               fact(d, "triad_1") / 1e9, fact(d, "triad_all") / 1e9);
+    if (d->o->device)
+        cli_print_device(d->m.machine, s, out);
+    else
+        print_host(d, out);
     if (s->node.links.bytes_per_s > 0)
         pdl_printf(out, "  messages         %.3g us + bytes / %.4g GB/s\n",
                    s->node.links.latency_s * 1e6,
@@ -570,7 +590,7 @@ static enum pdl_status settle(struct cli_calibrate_options *o,
         return pdl_fail(err, PDL_EINVAL, "--rounds: from 1 to %d",
                         (int)CLI_MEASURE_ROUNDS);
     o->rounds = o->rounds ? o->rounds : 3;
-    o->ranks = o->ranks ? o->ranks : cores;
+    o->ranks = o->device ? 1 : o->ranks ? o->ranks : cores;
     if (!o->threads)
         o->threads = cores > o->ranks ? cores / o->ranks : 1;
     if (!(o->seconds > 0))

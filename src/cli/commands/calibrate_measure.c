@@ -42,6 +42,7 @@ static enum pdl_status measure_machine(const struct cli_calibrate_options *o,
 {
     struct run_calibrate_options opts = {.seconds = o->seconds,
                                          .threads = o->threads,
+                                         .device = o->device,
                                          .progress = !quiet && cli_progress()};
     struct pdl_args args = {.opts = &opts};
     struct pdl_buf text;
@@ -125,9 +126,11 @@ enum pdl_status cli_measure(const struct cli_calibrate_options *o, bool quiet,
 {
     enum pdl_status st;
 
-    say(quiet, "memory, operators and messages", o->ranks);
+    if (!o->device)
+        say(quiet, "memory, operators and messages", o->ranks);
     st = measure_machine(o, quiet, m, err);
-    choose_ranks(o, m);
+    if (!o->device)
+        choose_ranks(o, m);
     for (int round = 0; round < o->rounds; round++)
         for (int i = 0; st == PDL_OK && i < m->nbench; i++) {
             if (round >= m->bench[i].rounds)

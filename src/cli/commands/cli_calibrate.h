@@ -7,7 +7,7 @@
 
 struct cli_calibrate_options {
     const char *fit, *select, *base, *output, *name, *without, *collective;
-    const char *leave_out, *start;
+    const char *leave_out, *start, *device;
     int64_t ranks, threads, most, rounds;
     double seconds;
 };
@@ -30,6 +30,12 @@ struct cli_measurement {
     } bench[64];
     int nbench;
 };
+/* A PE that is a device, from its facts and rows (calibrate_device.c). */
+void cli_fill_device(pdl_arena *a, const struct pdl_doc *machine,
+                     struct pdl_system *sys);
+/* How it went: its clock, and whether its power was at the limit. */
+void cli_print_device(const struct pdl_doc *machine,
+                      const struct pdl_system *sys, struct pdl_sink *out);
 /* Starts the measurements; messages go to standard error. */
 enum pdl_status cli_measure(const struct cli_calibrate_options *o, bool quiet,
                             struct cli_measurement *m, struct pdl_err *err);

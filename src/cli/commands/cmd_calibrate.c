@@ -28,6 +28,8 @@ static const struct pdl_opt opts[] = {
     {"start", 0, PDL_OPT_TEXT, AT(start), "PARAMETER=VALUE,...", NULL,
      "what is known of a parameter without the runs, within a factor of 1.5 in "
      "80 % of cases; it weighs as much as the runs, each within 2 %"},
+    {"device", 0, PDL_OPT_TEXT, AT(device), "NAME", NULL,
+     "a device of this machine instead: cuda, cuda:1"},
     {"ranks", 'n', PDL_OPT_COUNT, AT(ranks), "P", NULL,
      "PEs of this machine, one rank each (as many as processors)"},
     {"threads", 0, PDL_OPT_COUNT, AT(threads), "T", NULL,
@@ -240,7 +242,8 @@ const struct pdl_cmd cli_calibrate = {
         "system that every other command takes: memory, operators by "
         "shape, messages by size and transport, allreduce by size and "
         "number of ranks. It starts paradl-run on all ranks; nothing else "
-        "should run meanwhile.\n\n"
+        "should run meanwhile. --device: what one GPU takes for every operation "
+        "of networks that train on it, under a load that lasts.\n\n"
         "With --fit: moves named physical parameters of a system, within "
         "bounds, until its projections match the selected measurements "
         "best (of training steps: and what is known of the parameters "

@@ -13,6 +13,8 @@ struct oracle_pe {
     double l2_bytes, clock_hz;
     bool vector;   /* no matrix units at this precision */
     bool core;     /* processor cores: register tiles, which no shape wastes */
+    bool own;      /* our own runtime runs here: cores, or what it measured */
+    bool joins;    /* ... and runs groups of operations as one kernel */
     bool flat;     /* no tiles, no waves: the rate whatever the shape */
     bool any_head; /* attention has its rate with heads of any size */
     struct pdl_kernels k;

@@ -53,6 +53,16 @@ bool oracle_is_narrow(enum pdl_precision p)
     return p == PDL_PREC_FP8 || p == PDL_PREC_FP4;
 }
 
+/* Rows that the runtime made of itself; those of groups have a + in the name. */
+static bool has_rows(const struct pdl_pe *pe, bool groups)
+{
+    for (int64_t i = 0; i < pe->nprofile; i++)
+        if (strncmp(pe->profile[i].op, "run.", 4) == 0 &&
+            (!groups || strchr(pe->profile[i].op, '+')))
+            return true;
+    return false;
+}
+
 void oracle_pe_settle(const struct pdl_pe *pe, enum pdl_precision p,
                       struct oracle_pe *out)
 {
@@ -90,6 +100,8 @@ void oracle_pe_settle(const struct pdl_pe *pe, enum pdl_precision p,
         .core = pe->arch && strcmp(pe->arch, "cpu") == 0,
         .k = k,
     };
+    out->own = out->core || has_rows(pe, false);
+    out->joins = !out->core && has_rows(pe, true);
 }
 
 double oracle_shape(const struct oracle_pe *pe, const struct pdl_shape *s)

@@ -37,8 +37,9 @@ void oracle_all_sizes(const struct oracle *o, int64_t rank, const bool *inside,
     for (int i = 0; i < o->p->ntensors; i++) {
         const struct pdl_plan_tensor *t = &o->p->tensors[i];
 
-        all[i] = t->kind == PDL_PLAN_ACTIVATION && t->model_tensor >= 0 &&
-                         inside[t->model_tensor]
+        all[i] = (t->kind == PDL_PLAN_ACTIVATION && t->model_tensor >= 0 &&
+                  inside[t->model_tensor]) ||
+                         (o->pe.joins && o->p->inner && o->p->inner[i])
                      ? 0
                      : oracle_bytes(o, i, rank);
     }
@@ -143,7 +144,7 @@ static int64_t positions(const struct oracle *o, const struct pdl_plan_op *op,
     const struct pdl_node *n;
     int64_t volume = 1;
 
-    if (!o->pe.core || o->opt->parameters == PDL_IDEAL ||
+    if (!o->pe.own || o->opt->parameters == PDL_IDEAL ||
         op->kind != PDL_PLAN_OP_COMPUTE || op->part > 0 ||
         node_op(o, op) != PDL_ID_MAX_POOL || o->p->forward_op[op->node] < 0)
         return 0;
@@ -301,7 +302,7 @@ static void begin_work(const struct oracle *o, int i, struct tally *t)
 {
     struct pdl_plan_copies c = {.buffer = 0};
 
-    if (!o->pe.core || o->opt->parameters == PDL_IDEAL)
+    if (!o->pe.own || o->opt->parameters == PDL_IDEAL)
         return;
     t->work = placed(t, oracle_workspace(o, i, t->rank));
     if (o->p->ops[i].kind != PDL_PLAN_OP_COMPUTE)
@@ -512,7 +513,7 @@ static int64_t sent_by(const struct oracle *o, int first_item, int nitems,
 {
     int64_t n = 0;
 
-    for (int i = first_item; o->pe.core && i < first_item + nitems; i++)
+    for (int i = first_item; o->pe.own && i < first_item + nitems; i++)
         for (int k = 0; k < o->p->items[i].nops; k++) {
             const struct pdl_plan_op *x =
                 &o->p->ops[o->p->items[i].first_op + k];
