@@ -193,6 +193,18 @@ if(TARGET paradl-run)
   endforeach()
 endif()
 
+# Plans of cuDNN for a GPU that is not here: a driver that does nothing, and the
+# library where it was found.
+if(cuda_found AND TARGET paradl-run AND NOT PDL_SANITIZE)
+  add_library(pdl_cuda_shim SHARED tests/train/cuda_shim.c)
+  set_target_properties(pdl_cuda_shim PROPERTIES OUTPUT_NAME cuda SOVERSION 1
+    LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/shim)
+  find_library(CUDNN cudnn HINTS ${cuda_root}/lib64 ${cuda_root}/lib)
+  get_filename_component(cudnn_folder "${CUDNN}" DIRECTORY)
+  set_tests_properties(run/cuda_plans-all PROPERTIES ENVIRONMENT
+    "PDL_CUDA_SHIM=${CMAKE_BINARY_DIR}/shim:${cudnn_folder}")
+endif()
+
 # Published figures and formulas computed outside the library.
 file(GLOB scripts CONFIGURE_DEPENDS tests/paper/*.py tests/oracle/*.py)
 foreach(source ${scripts})

@@ -228,6 +228,7 @@ struct pdl_train_device {
     double bytes_per_s[3]; /* from the host, to it, inside; 0: not known */
     double now_hz, power_w, power_limit_w; /* 0: nobody says */
     bool power_capped, hot; /* the clock is lower for that */
+    const char *on_host;    /* operators that the host runs for it; NULL */
 };
 /* False: the host computes. rates: measure bytes_per_s, too, which takes memory
  * and time. */

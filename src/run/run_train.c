@@ -232,6 +232,7 @@ static enum pdl_status size_of(struct session *s, pdl_comm *comm,
     opt.only_size = true;
     st = pdl_trainer_open(s->plan, comm, &opt, &t, err);
     if (st == PDL_OK) {
+        struct pdl_train_device device;
         struct pdl_train_memory m;
         int64_t most;
 
@@ -243,6 +244,8 @@ static enum pdl_status size_of(struct session *s, pdl_comm *comm,
         if (pdl_comm_rank(comm) == 0) {
             s->summary.memory = m;
             s->summary.most_bytes = most;
+            if (pdl_trainer_device(t, false, &device) && device.on_host)
+                snprintf(s->on_host, sizeof s->on_host, "%s", device.on_host);
         }
     }
     pdl_trainer_close(t);

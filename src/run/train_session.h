@@ -28,6 +28,7 @@ struct session {
     int64_t resumed_at;
     bool line_shown;
     bool evaluate; /* the command is evaluate */
+    char on_host[512]; /* --size: operators that the host runs for a device */
     struct train_trace trace;
     double loss_scale;
     int64_t loss_scale_steps;

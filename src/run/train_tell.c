@@ -225,6 +225,8 @@ static void size_told(struct session *s)
                        pdl_unit_format((double)x->memory.far, PDL_UNIT_BYTES, b,
                                        sizeof b));
         pdl_printf(out, "\n");
+        if (*s->on_host)
+            pdl_printf(out, "the host runs for the device: %s\n", s->on_host);
         return;
     }
     pdl_json_init(&j, out);
@@ -233,6 +235,8 @@ static void size_told(struct session *s)
     pdl_json_kint(&j, "ranks", s->plan->mesh->pes);
     pdl_json_kint(&j, "batch", s->plan->batch);
     pdl_json_kint(&j, "most_bytes", x->most_bytes);
+    if (*s->on_host)
+        pdl_json_kstr(&j, "on_host", s->on_host);
     memory_json(&j, &x->memory);
     pdl_json_end(&j);
 }

@@ -244,7 +244,8 @@ static inline void fill(struct value *v, uint64_t stream,
     } while (next_index(&v->a.box, i));
 }
 
-/* All operands of one operator on whole tensors. */
+/* All operands of one operator on whole tensors. In bfloat16 those of norms
+ * are float32, as the runtime keeps them. */
 struct operands {
     int nx, nw, ny;
     struct value x[3], w[PDL_OP_MAX_WEIGHTS], y[3], aux;
@@ -271,7 +272,9 @@ static inline void operands_open(struct operands *p, const struct one_op *o,
         fill(&p->x[i], (uint64_t)i, o->c);
     }
     for (int j = 0; j < p->nw; j++) {
-        struct train_array a = whole(o, n->weights[j], false, dtype);
+        bool wide = strstr(o->c->op, "_norm") != NULL && dtype == PDL_BF16;
+        struct train_array a =
+            whole(o, n->weights[j], false, wide ? PDL_F32 : dtype);
 
         p->w[j] = value_of(&a);
         p->dw[j] = value_of(&a);

@@ -524,6 +524,21 @@ static int64_t sent_by(const struct oracle *o, int first_item, int nitems,
     return n;
 }
 
+/* Samples of the next step, which a device of the runtime gets during this one:
+ * two places of each, as readers give them (numbers of 32 bits), and one more
+ * where they become numbers of 16 (src/train/exec/staging.c). */
+static int64_t staged(const struct oracle *o, int tensor, int64_t rank)
+{
+    const struct pdl_plan_tensor *t = &o->p->tensors[tensor];
+    int64_t n = pdl_plan_elements(o->p, tensor, rank);
+
+    if (!o->pe.own || o->pe.core || o->opt->parameters == PDL_IDEAL)
+        return 0;
+    if (t->kind == PDL_PLAN_LABEL && t->ndims > 1)
+        n /= t->dim[t->ndims >= 4 ? 1 : t->ndims - 1];
+    return 4 * n * (2 * o->p->micro_batches + (t->dtype == PDL_BF16));
+}
+
 void oracle_live_passes(const struct oracle *o, int stage,
                         const struct stage_passes *x, int64_t rank,
                         const int64_t *size, struct stage_live *l)
@@ -534,6 +549,10 @@ void oracle_live_passes(const struct oracle *o, int stage,
     for (int i = 0; i < o->p->ntensors; i++) {
         l->input += o->p->tensors[i].kind == PDL_PLAN_INPUT ? size[i] : 0;
         l->label += o->p->tensors[i].kind == PDL_PLAN_LABEL ? size[i] : 0;
+        if (o->p->tensors[i].stage == stage &&
+            (o->p->tensors[i].kind == PDL_PLAN_INPUT ||
+             o->p->tensors[i].kind == PDL_PLAN_LABEL))
+            l->label += staged(o, i, rank);
     }
     for (int k = 0; k < PASSES; k++)
         for (int i = 0; i < x->parts[k]; i++)

@@ -43,6 +43,7 @@ bool pdl_trainer_device(pdl_trainer *t, bool rates,
         return false;
     if (d->describe)
         d->describe(t->backend_state, out);
+    out->on_host = train_on_host(t);
     if (!rates || !train_grow(t, &host, BYTES) ||
         d->alloc(t->backend_state, BYTES, &a, &err) != PDL_OK)
         return true;

@@ -66,8 +66,14 @@ static enum pdl_status cuda_alloc(void *state, int64_t bytes, void **out,
     const struct cuda_state *s = state;
     const double GiB = 1 << 30;
     size_t left = 0, all = 0;
-    cudaError_t e = cudaMalloc(out, (size_t)bytes + 64);
+    cudaError_t e;
 
+    if (s->described.len > 0) {
+        pdl_fail(err, PDL_ENOENV, "a GPU that is only described runs nothing");
+        pdl_hint(err, "--size says what memory a run would take on it");
+        return PDL_ENOENV;
+    }
+    e = cudaMalloc(out, (size_t)bytes + 64);
     if (e == cudaSuccess)
         return PDL_OK;
     (void)cudaGetLastError();
@@ -358,15 +364,19 @@ static enum pdl_status no_device(cudaError_t e, struct pdl_err *err)
     return PDL_ENOENV;
 }
 
-/* "", "1", "tf32", "1:tf32" */
+/* "", "1", "tf32", "1:tf32", "h200.json": a GPU as cuDNN describes it (its
+ * property JSON_REPRESENTATION), for which plans are made where there is none */
 static enum pdl_status parse(struct cuda_state *s, const char *which,
                              struct pdl_err *err)
 {
+    size_t len = which ? strlen(which) : 0;
     char *end = NULL;
     long n;
 
     if (!which || !*which)
         return PDL_OK;
+    if (len > 5 && strcmp(which + len - 5, ".json") == 0)
+        return pdl_file_read(s->arena, which, 1 << 16, &s->described, err);
     if (strcmp(which, "tf32") == 0) {
         s->tf32 = true;
         return PDL_OK;
@@ -388,8 +398,11 @@ static enum pdl_status parse(struct cuda_state *s, const char *which,
 static enum pdl_status start(struct cuda_state *s, struct pdl_err *err)
 {
     int n = 0;
-    cudaError_t e = cudaGetDeviceCount(&n);
+    cudaError_t e;
 
+    if (s->described.len > 0)
+        return PDL_OK;
+    e = cudaGetDeviceCount(&n);
     if (e != cudaSuccess || n == 0)
         return no_device(e, err);
     if (s->device >= n)
@@ -432,13 +445,15 @@ static void cuda_close(void *state)
 {
     struct cuda_state *s = state;
 
-    (void)!cudaDeviceSynchronize();
+    if (s->described.len == 0)
+        (void)!cudaDeviceSynchronize();
     train_cuda_close_libraries(s);
     train_cuda_close_clock(s);
-    (void)!cudaFree(s->squares);
-    for (int i = 0; i < CUDA_TICKETS; i++)
+    if (s->squares)
+        (void)!cudaFree(s->squares);
+    for (int i = 0; i < CUDA_TICKETS && s->tickets[i].event; i++)
         (void)!cudaEventDestroy(s->tickets[i].event);
-    for (int i = 0; i < TRAIN_STREAMS; i++)
+    for (int i = 0; i < TRAIN_STREAMS && s->stream[i]; i++)
         (void)!cudaStreamDestroy(s->stream[i]);
     train_ref.close(s->ref);
 }

@@ -52,6 +52,7 @@ struct cuda_lt {
 struct cuda_dnn {
     CUDA_DNN_FUNCTIONS(CUDA_MEMBER)
     cudnnHandle_t handle;
+    cudnnBackendDescriptor_t device; /* described, no handle; else NULL */
     void *library;
 };
 #undef CUDA_MEMBER
@@ -78,6 +79,7 @@ struct cuda_state {
     pdl_arena *arena;
     int device;
     bool tf32; /* products of float32 may be rounded to 10 bits */
+    struct pdl_bytes described; /* a GPU that is not here: nothing can run */
     cudaStream_t stream[TRAIN_STREAMS];
     struct {
         uint64_t ticket;

@@ -216,7 +216,8 @@ static void try_configs(struct cuda_state *s, struct cuda_conv *c,
 {
     int64_t size = c->t == CUDA_BF16 ? 2 : 4;
     void *at[4] = {NULL, NULL, NULL, NULL};
-    bool room = cudaMalloc(&at[3], (size_t)MOST_WORKSPACE) == cudaSuccess;
+    bool room = s->described.len == 0 &&
+                cudaMalloc(&at[3], (size_t)MOST_WORKSPACE) == cudaSuccess;
 
     for (int i = 0; i < 3; i++) {
         size_t bytes = (size_t)(volume(c, i) * size) + 256;
@@ -230,6 +231,8 @@ static void try_configs(struct cuda_state *s, struct cuda_conv *c,
         cudnnBackendDescriptor_t p = NULL;
         float ms;
 
+        if (s->described.len > 0 && c->plan) /* nothing to choose by */
+            break;
         if (c->t == CUDA_BF16 || s->tf32 || is_exact(s->dnn, config[i]))
             p = train_cuda_plan(s->dnn, config[i], MOST_WORKSPACE, &need);
         if (!p)
@@ -245,7 +248,7 @@ static void try_configs(struct cuda_state *s, struct cuda_conv *c,
             (void)!s->dnn->cudnnBackendDestroyDescriptor(p);
         }
     }
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 4 && s->described.len == 0; i++)
         (void)!cudaFree(at[i]);
     (void)cudaGetLastError();
 }

@@ -3,6 +3,22 @@
  * Graphs of cuDNN: descriptors, engine configurations, plans. */
 #include "train/backends/cuda/cuda_graph.h"
 
+/* It lasts as long as the library. */
+cudnnStatus_t train_cuda_describe_dnn(struct cuda_dnn *d,
+                                      struct pdl_bytes described)
+{
+    struct cuda_maker m = {.d = d, .st = CUDNN_STATUS_SUCCESS};
+    int64_t n = (int64_t)described.len;
+
+    while (n > 0 && described.data[n - 1] == '\n')
+        n--;
+    d->device = train_cuda_create(&m, CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
+    train_cuda_set(&m, d->device, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION,
+                   CUDNN_TYPE_CHAR, n, described.data);
+    train_cuda_done(&m, d->device);
+    return m.st;
+}
+
 cudnnBackendDescriptor_t train_cuda_create(struct cuda_maker *m,
                                            cudnnBackendDescriptorType_t type)
 {
@@ -44,8 +60,9 @@ cudnnBackendDescriptor_t train_cuda_graph(struct cuda_maker *m,
 
     train_cuda_set(m, g, CUDNN_ATTR_OPERATIONGRAPH_OPS,
                    CUDNN_TYPE_BACKEND_DESCRIPTOR, n, ops);
-    train_cuda_set(m, g, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1,
-                   &m->d->handle);
+    if (m->d->handle)
+        train_cuda_set(m, g, CUDNN_ATTR_OPERATIONGRAPH_HANDLE,
+                       CUDNN_TYPE_HANDLE, 1, &m->d->handle);
     train_cuda_done(m, g);
     return g;
 }
@@ -63,6 +80,9 @@ int train_cuda_offers(const struct cuda_dnn *d, cudnnBackendDescriptor_t g,
                    CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &g);
     train_cuda_set(&m, h, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1,
                    &mode);
+    if (d->device)
+        train_cuda_set(&m, h, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP,
+                       CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &d->device);
     train_cuda_done(&m, h);
     for (int i = 0; i < CUDA_OFFERS && m.st == CUDNN_STATUS_SUCCESS; i++)
         m.st = d->cudnnBackendCreateDescriptor(
@@ -88,8 +108,12 @@ cudnnBackendDescriptor_t train_cuda_plan(const struct cuda_dnn *d,
     if (d->cudnnBackendCreateDescriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR,
                                         &p) != CUDNN_STATUS_SUCCESS)
         return NULL;
-    if (d->cudnnBackendSetAttribute(p, CUDNN_ATTR_EXECUTION_PLAN_HANDLE,
-                                    CUDNN_TYPE_HANDLE, 1, &d->handle) == 0 &&
+    if ((d->device ? d->cudnnBackendSetAttribute(
+                         p, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP,
+                         CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &d->device)
+                   : d->cudnnBackendSetAttribute(
+                         p, CUDNN_ATTR_EXECUTION_PLAN_HANDLE,
+                         CUDNN_TYPE_HANDLE, 1, &d->handle)) == 0 &&
         d->cudnnBackendSetAttribute(p, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
                                     CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
                                     &config) == 0 &&

@@ -14,6 +14,9 @@ struct cuda_maker {
     int n;
 };
 
+/* Plans are for a GPU as it describes itself. */
+cudnnStatus_t train_cuda_describe_dnn(struct cuda_dnn *d,
+                                      struct pdl_bytes described);
 cudnnBackendDescriptor_t train_cuda_create(struct cuda_maker *m,
                                            cudnnBackendDescriptorType_t type);
 void train_cuda_set(struct cuda_maker *m, cudnnBackendDescriptor_t x,

@@ -2,7 +2,7 @@
  *
  * cuBLASLt and cuDNN, looked for when the first call needs them: one program
  * runs with and without them, and says which one is missing. */
-#include "train/backends/cuda/cuda.h"
+#include "train/backends/cuda/cuda_graph.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -72,8 +72,9 @@ enum pdl_status train_cuda_dnn(struct cuda_state *s, struct pdl_err *err)
         return PDL_ENOENV;
     CUDA_DNN_FUNCTIONS(FIND)
 #undef FIND
-    e = x->cudnnCreate(&x->handle);
-    if (e == CUDNN_STATUS_SUCCESS)
+    e = s->described.len > 0 ? train_cuda_describe_dnn(x, s->described)
+                             : x->cudnnCreate(&x->handle);
+    if (e == CUDNN_STATUS_SUCCESS && s->described.len == 0)
         e = x->cudnnSetStream(x->handle, s->stream[TRAIN_COMPUTE]);
     if (e != CUDNN_STATUS_SUCCESS)
         return pdl_fail(err, PDL_ENOENV, "device cuda: cuDNN %zu: %s",
@@ -86,6 +87,6 @@ void train_cuda_close_libraries(struct cuda_state *s)
 {
     if (s->lt)
         (void)!s->lt->cublasLtDestroy(s->lt->handle);
-    if (s->dnn)
+    if (s->dnn && s->dnn->handle)
         (void)!s->dnn->cudnnDestroy(s->dnn->handle);
 }
