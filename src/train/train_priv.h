@@ -264,8 +264,9 @@ const char *train_on_host(const pdl_trainer *t);
 /* exec.c: what this rank has of a tensor. */
 struct pdl_train_part train_part_of(const pdl_trainer *t, int tensor,
                                     int micro);
-/* marks.c: how long operations take; tell: those that a device did in this
- * step. */
+/* marks.c: how long operations take, in a step in which somebody asks; tell:
+ * those that a device did in this one. */
+bool train_is_timed(const pdl_trainer *t);
 double train_time_begin(pdl_trainer *t, int op);
 void train_time_end(pdl_trainer *t, int op, int64_t micro, double start);
 enum pdl_status train_times_tell(pdl_trainer *t, struct pdl_err *err);

@@ -140,6 +140,55 @@ static void the_twin_has_the_bits_of_the_host(void **state)
     }
 }
 
+/* ---- time ----------------------------------------------------------------------- */
+
+struct seen {
+    int n;
+    double last_s;
+};
+
+static void note(void *ctx, int op, int64_t micro, double start_s, double end_s)
+{
+    struct seen *s = ctx;
+
+    (void)op, (void)micro;
+    assert_true(start_s >= s->last_s && end_s >= start_s);
+    s->last_s = start_s;
+    s->n++;
+}
+
+/* By its own clock, in the steps for which somebody asks. */
+static void a_device_times_its_operations(void **state)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    const struct pdl_plan *p = lowered(a, GPT, "serial", 2, PDL_F32);
+    struct seen seen = {0, 0};
+    struct pdl_train_options opt = {
+        .device = "twin:3", .timed = note, .timed_ctx = &seen};
+    struct pdl_train_noise noise = {.plan = p, .seed = 3};
+    struct pdl_train_feed feed = {.fill = pdl_train_noise, .ctx = &noise};
+    struct pdl_train_result r;
+    pdl_comm *comm = NULL;
+    pdl_trainer *t = NULL;
+    struct pdl_err err;
+
+    (void)state;
+    assert_int_equal(pdl_comm_create_memory(1, NULL, &comm, &err), PDL_OK);
+    assert_int_equal(pdl_trainer_open(p, comm, &opt, &t, &err), PDL_OK);
+    for (int k = 0; k < 4; k++) {
+        pdl_trainer_time(t, k % 2 == 1);
+        seen.n = 0;
+        assert_int_equal(pdl_trainer_step(t, k, 0.05, &feed, &r, &err), PDL_OK);
+        if (k % 2 == 0)
+            assert_int_equal(seen.n, 0);
+        else
+            assert_true(seen.n > 20);
+    }
+    pdl_trainer_close(t);
+    pdl_comm_destroy(comm);
+    pdl_arena_destroy(a);
+}
+
 /* ---- the tester is tested ------------------------------------------------------- */
 
 /* Some of the orders show the fault: as a wrong number, or as a loss that is
@@ -240,6 +289,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_follows_each_other_is_one_kernel),
         cmocka_unit_test(the_twin_has_the_bits_of_the_host),
+        cmocka_unit_test(a_device_times_its_operations),
         cmocka_unit_test(a_missing_event_is_found),
         cmocka_unit_test(memory_freed_too_early_is_found),
         cmocka_unit_test(host_code_that_looks_at_a_tensor_dies),

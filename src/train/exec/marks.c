@@ -14,7 +14,7 @@ void pdl_trainer_time(pdl_trainer *t, bool on)
     t->times.off = !on;
 }
 
-static bool is_timed(const pdl_trainer *t)
+bool train_is_timed(const pdl_trainer *t)
 {
     return t->opt.timed && !(t->device && t->times.off);
 }
@@ -50,7 +50,7 @@ double train_time_begin(pdl_trainer *t, int op)
 {
     struct train_times *x = &t->times;
 
-    if (!is_timed(t))
+    if (!train_is_timed(t))
         return 0;
     if (!t->device)
         return now(t, op);
@@ -64,7 +64,7 @@ void train_time_end(pdl_trainer *t, int op, int64_t micro, double start)
 {
     struct train_times *x = &t->times;
 
-    if (!is_timed(t))
+    if (!train_is_timed(t))
         return;
     if (!t->device) {
         t->opt.timed(t->opt.timed_ctx, op, micro, start, now(t, op));

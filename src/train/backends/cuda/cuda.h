@@ -141,7 +141,8 @@ struct cuda_kernel {
             struct cuda_walk to_krsc, from_krsc;
             bool permuted;
             const struct cuda_fold *fold; /* NULL: images as they are */
-            int64_t x_bytes;              /* of folded ones */
+            int64_t x_bytes;              /* of folded or padded ones */
+            struct cuda_walk padded;      /* n 0: images as they are */
         } conv;
         struct {
             const struct cuda_kernel *norm; /* forward, or backward-data */

@@ -412,14 +412,21 @@ static cudaError_t run_plain(const struct cuda_kernel *k, void *const *in,
     const struct cuda_conv *c = k->u.conv.conv;
     void *w = operand(k, k->u.conv.w, in, out);
     void *krsc = k->u.conv.permuted ? scratch : w;
-    void *work = (char *)scratch + k->u.conv.w_bytes;
+    char *images = (char *)scratch + k->u.conv.w_bytes;
+    void *work = images + k->u.conv.x_bytes;
     void *at[] = {operand(k, k->u.conv.fine, in, out),
                   operand(k, k->u.conv.coarse, in, out), krsc};
     int size = k->t == CUDA_BF16 ? 2 : 4;
     cudaStream_t st = train_cuda_stream(k);
     cudaError_t e = cudaSuccess;
 
-    if (k->u.conv.permuted && c->way != WEIGHTS)
+    if (k->u.conv.padded.n > 0) {
+        e = cudaMemsetAsync(images, 0, (size_t)k->u.conv.x_bytes, st);
+        if (e == cudaSuccess)
+            e = train_cuda_copy(st, &k->u.conv.padded, size, at[FINE], images);
+        at[FINE] = images;
+    }
+    if (e == cudaSuccess && k->u.conv.permuted && c->way != WEIGHTS)
         e = train_cuda_copy(st, &k->u.conv.to_krsc, size, w, krsc);
     if (e == cudaSuccess)
         e = convolve(k->s, c, at, work);
@@ -552,6 +559,39 @@ static int64_t up(int64_t n)
     return (n + 255) / 256 * 256;
 }
 
+/* Of cuDNN's engines some make gradients of weights with other padding behind
+ * than before as if it were not there (9.19, float32): images that are padded
+ * beforehand have none. */
+static void pad_before(struct cuda_kernel *k, struct cuda_conv *c)
+{
+    struct cuda_walk *w = &k->u.conv.padded;
+    bool even = true;
+    int64_t to = c->dim[FINE][1], from = c->dim[FINE][1];
+
+    for (int i = 0; i < c->ns; i++)
+        even = even && c->pre[i] == c->post[i];
+    if (even || c->way != WEIGHTS)
+        return;
+    w->n = c->ns + 2;
+    w->extent[w->n - 1] = c->dim[FINE][1];
+    w->to[w->n - 1] = w->from[w->n - 1] = 1;
+    for (int i = c->ns - 1; i >= 0; i--) {
+        w->extent[i + 1] = c->dim[FINE][i + 2];
+        w->to[i + 1] = to;
+        w->from[i + 1] = from;
+        w->to_first += c->pre[i] * to;
+        from *= c->dim[FINE][i + 2];
+        c->dim[FINE][i + 2] += c->pre[i] + c->post[i];
+        to *= c->dim[FINE][i + 2];
+        c->pre[i] = c->post[i] = 0;
+    }
+    w->extent[0] = c->dim[FINE][0];
+    w->to[0] = to;
+    w->from[0] = from;
+    k->u.conv.x_bytes =
+        up(volume(c, FINE) * (k->t == CUDA_BF16 ? 2 : 4));
+}
+
 /* The convolution of folded images, where there is one and it is faster. */
 static void fold(struct cuda_kernel *k, const struct cuda_conv *c)
 {
@@ -608,11 +648,13 @@ bool train_cuda_make_conv(struct cuda_kernel *k)
     find_operands(k, swap);
     if (!shape(k, &c))
         return false;
+    pad_before(k, &c);
     k->u.conv.conv = conv_of(k->s, &c);
     if (!k->u.conv.conv)
         return false;
     turn_weights(k, &c);
-    fold(k, &c);
+    if (k->u.conv.padded.n == 0)
+        fold(k, &c);
     if (k->call.pass == PDL_BACKWARD_WEIGHTS && k->call.nout > 1)
         room = 4 * train_cuda_column_room(volume(&c, COARSE) / c.dim[COARSE][1],
                                           c.dim[COARSE][1]);
