@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WARM = 1, STEPS = 5, ALONE = 4, WARM_DEVICE = 6, PACES = 64 };
+enum { WARM = 1, STEPS = 5, ALONE = 4, WARM_DEVICE = 6, PACES = 64, GIVEN = 4 };
 
 struct watch {
     int step, nops;
@@ -27,7 +27,9 @@ struct watch {
     double *paces; /* of steps in which nothing was looked at */
     int npaces;
     int64_t taken; /* bytes */
-    void **kept;   /* the samples, by model tensor + 1 */
+    struct kept {  /* the samples, by model tensor + 1 */
+        void *at, *given[GIVEN];
+    } * kept;
 };
 
 /* CPU time, as run_time_all has it: whatever else runs does not count. */
@@ -57,6 +59,20 @@ static void make_up(const struct pdl_train_part *part, int64_t n, void *data)
     }
 }
 
+/* Is it there already? The rooms that a device gets samples from are used again
+ * and again. */
+static bool is_given(const struct watch *w, struct kept *k, void *data)
+{
+    int i = 0;
+
+    while (i < GIVEN && k->given[i] && k->given[i] != data)
+        i++;
+    if (!w->device || i == GIVEN || k->given[i] == data)
+        return w->device && i < GIVEN;
+    k->given[i] = data;
+    return false;
+}
+
 /* Made once: a device does not wait for them. */
 static enum pdl_status fill(void *ctx, int64_t first, int model_tensor,
                             const struct pdl_train_part *part,
@@ -64,19 +80,20 @@ static enum pdl_status fill(void *ctx, int64_t first, int model_tensor,
 {
     struct watch *w = ctx;
     int64_t n = pdl_box_volume(&part->box);
-    void **kept = &w->kept[model_tensor + 1];
+    struct kept *kept = &w->kept[model_tensor + 1];
 
     (void)first;
     if (model_tensor < 0 && part->dtype == PDL_I32) /* one label an item */
         n /= part->box.hi[part->ndims >= 4 ? 1 : part->ndims - 1];
-    if (!*kept) {
-        *kept = malloc((size_t)n * 4 + 4);
-        if (!*kept)
+    if (!kept->at) {
+        kept->at = malloc((size_t)n * 4 + 4);
+        if (!kept->at)
             return pdl_fail(err, PDL_ENOMEM, "out of memory for samples");
-        make_up(part, n, *kept);
+        make_up(part, n, kept->at);
     }
-    if (part->dtype == PDL_I32 || part->dtype == PDL_F32)
-        memcpy(part->data, *kept, (size_t)n * 4);
+    if ((part->dtype == PDL_I32 || part->dtype == PDL_F32) &&
+        !is_given(w, kept, part->data))
+        memcpy(part->data, kept->at, (size_t)n * 4);
     return PDL_OK;
 }
 
@@ -302,14 +319,14 @@ static enum pdl_status probe(const struct calibration *c, pdl_comm *one,
     w.seconds = PDL_NEW(a, double, (int64_t)w.nops *STEPS + 1);
     w.workspace = PDL_NEW(a, int64_t, w.nops + 1);
     w.paces = PDL_NEW(a, double, PACES);
-    w.kept = PDL_NEW(a, void *, p.plan->model->ntensors + 1);
+    w.kept = PDL_NEW(a, struct kept, p.plan->model->ntensors + 1);
     if (!w.seconds || !w.workspace || !w.paces || !w.kept)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     st = measure(c, one, &p, false, &w, err);
     if (st == PDL_OK && c->ranks > 1)
         st = measure(c, one, &p, true, &w, err);
     for (int i = 0; i <= p.plan->model->ntensors; i++)
-        free(w.kept[i]);
+        free(w.kept[i].at);
     return st == PDL_OK ? pdl_comm_barrier(c->comm, err) : st;
 }
 

@@ -45,7 +45,8 @@ static void mark(pdl_trainer *t, int64_t i)
     }
 }
 
-/* The operation that begins has marks 2n and 2n + 1. */
+/* The n-th operation, from 1 on, has marks 2n and 2n + 1; 0 and 1 have nothing
+ * between them: what two marks take by themselves. */
 double train_time_begin(pdl_trainer *t, int op)
 {
     struct train_times *x = &t->times;
@@ -54,9 +55,12 @@ double train_time_begin(pdl_trainer *t, int op)
         return 0;
     if (!t->device)
         return now(t, op);
-    if (x->n == 0)
+    if (x->n == 0) {
         x->base_s = pdl_clock_s();
-    mark(t, 2 * x->n);
+        mark(t, 0);
+        mark(t, 1);
+    }
+    mark(t, 2 * x->n + 2);
     return 0;
 }
 
@@ -80,7 +84,7 @@ void train_time_end(pdl_trainer *t, int op, int64_t micro, double start)
         x->of = more;
         x->room = room;
     }
-    mark(t, 2 * x->n + 1);
+    mark(t, 2 * x->n + 3);
     x->of[x->n++] = (struct train_time_of){op, micro};
 }
 
@@ -89,13 +93,15 @@ enum pdl_status train_times_tell(pdl_trainer *t, struct pdl_err *err)
     struct train_times *x = &t->times;
     const struct train_device *d = t->device;
     enum pdl_status st = x->n > 0 ? train_settled(t, err) : PDL_OK;
+    double own = x->n > 0 ? d->between(t->backend_state, 0, 1) : 0;
 
     for (int64_t i = 0; i < x->n && st == PDL_OK; i++) {
-        double start = x->base_s + d->between(t->backend_state, 0, 2 * i);
+        double start = d->between(t->backend_state, 0, 2 * i + 2);
+        double took = d->between(t->backend_state, 2 * i + 2, 2 * i + 3) - own;
 
-        t->opt.timed(
-            t->opt.timed_ctx, x->of[i].op, x->of[i].micro, start,
-            start + d->between(t->backend_state, 2 * i, 2 * i + 1));
+        start += x->base_s;
+        t->opt.timed(t->opt.timed_ctx, x->of[i].op, x->of[i].micro, start,
+                     start + (took > 0 ? took : 0));
     }
     x->n = 0;
     return st;
