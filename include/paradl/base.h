@@ -303,6 +303,10 @@ void pdl_table_print(const struct pdl_table *t, int width,
  * a line is broken after commas, or after plus signs where it has none. All
  * lines are indented; `at` is the column where the first one already stands. */
 void pdl_wrap(struct pdl_sink *out, const char *text, int indent, int at);
+/* Makes text safe to print: control characters, also those above 127, and
+ * bytes that are not UTF-8 become '?'. */
+void pdl_tame(char *s);
+bool pdl_is_utf8(const char *s);
 /* Columns a terminal shows for a UTF-8 text. */
 int pdl_text_width(const char *s);
 

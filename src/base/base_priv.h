@@ -39,9 +39,6 @@ void base_doc_close(struct base_doc_builder *b);
 const struct pdl_opt *base_opt_at(const struct pdl_cmd *cmd, int i);
 int base_nopts(const struct pdl_cmd *cmd);
 
-/* Makes text safe to print: control characters, also those above 127, and
- * bytes that are not UTF-8 become '?'. */
-void base_tame(char *s);
 /* Length of the UTF-8 sequence at s (zero-ended), 0 when it is none. */
 int base_utf8_len(const char *s);
 

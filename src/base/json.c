@@ -111,6 +111,14 @@ int base_utf8_len(const char *s)
     return n;
 }
 
+bool pdl_is_utf8(const char *s)
+{
+    for (int n; *s; s += n)
+        if ((n = base_utf8_len(s)) == 0)
+            return false;
+    return true;
+}
+
 static void quote(struct pdl_json *j, const char *s)
 {
     char esc[8];

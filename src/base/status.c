@@ -18,7 +18,7 @@ const char *pdl_version(void)
 /* Input quoted in a message may hold anything, and %.40s may cut a character
  * in two; a terminal must neither obey the one nor see the other. U+0080 to
  * U+009F are controls too: c2 9b is what ESC [ is. */
-void base_tame(char *s)
+void pdl_tame(char *s)
 {
     while (*s) {
         int n = base_utf8_len(s);
@@ -43,7 +43,7 @@ void pdl_say(struct pdl_err *err, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(err->msg, sizeof err->msg, fmt, ap);
     va_end(ap);
-    base_tame(err->msg);
+    pdl_tame(err->msg);
     err->hint[0] = '\0';
 }
 
@@ -56,7 +56,7 @@ void pdl_hint(struct pdl_err *err, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(err->hint, sizeof err->hint, fmt, ap);
     va_end(ap);
-    base_tame(err->hint);
+    pdl_tame(err->hint);
 }
 
 const char *pdl_status_text(enum pdl_status st)

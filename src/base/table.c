@@ -56,7 +56,7 @@ void pdl_table_cell(struct pdl_table *t, const char *fmt, ...)
         t->status = PDL_ENOMEM;
         return;
     }
-    base_tame(text); /* names come from files */
+    pdl_tame(text); /* names come from files */
     t->cells[t->cursor++] = text;
     t->nrows = t->cursor / t->ncolumns;
 }

@@ -89,12 +89,15 @@ static bool open_segment(pdl_build *b, int64_t repeat, int64_t first, int carry)
 pdl_build *pdl_build_begin(pdl_arena *a, const char *name)
 {
     pdl_build *b = PDL_NEW(a, struct pdl_build, 1);
+    char *own = pdl_arena_strdup(a, name ? name : "");
 
     if (!b)
         return NULL;
+    if (own) /* it is shown on terminals, and comes from files */
+        pdl_tame(own);
     b->arena = a;
     b->model = (struct pdl_model){
-        .name = pdl_arena_strdup(a, name ? name : ""),
+        .name = own,
         .source = "",
         .kind = "other",
         .source_nodes = -1,

@@ -99,7 +99,7 @@ static bool is_plain(const char *s, bool blanks)
     for (size_t i = 0; i < n; i++)
         if ((unsigned char)s[i] < 32 || s[i] == 127 || (s[i] == ' ' && !blanks))
             return false;
-    return true;
+    return pdl_is_utf8(s);
 }
 
 void plan_text_quote(const char *s, bool blanks, struct pdl_sink *out)
@@ -112,7 +112,7 @@ void plan_text_quote(const char *s, bool blanks, struct pdl_sink *out)
     for (; *s; s++)
         if (*s == '"' || *s == '\\')
             pdl_printf(out, "\\%c", *s);
-        else if ((unsigned char)*s < 32 || *s == 127)
+        else if ((unsigned char)*s < 32 || (unsigned char)*s >= 127)
             pdl_printf(out, "\\x%02x", (unsigned char)*s);
         else
             pdl_put(out, s, 1);

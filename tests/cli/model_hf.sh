@@ -32,3 +32,9 @@ head -c 70 w.safetensors >short.safetensors
 say $paradl model show short.safetensors
 printf '\377\377\377\377\377\377\377\377{}' >long.safetensors
 say $paradl model show long.safetensors
+# a name with bytes that a terminal obeys, or that are no UTF-8
+odd=$(printf 'n\xff\033[31m.json')
+cp "$data/hf/gpt2.json" "$odd"
+$paradl project "$odd" --system dgx-a100 --strategy data=1 --batch 1 --emit odd.plan | head -n 1
+head -n 2 odd.plan
+$paradl plan show odd.plan | head -n 1

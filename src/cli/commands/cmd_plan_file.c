@@ -107,10 +107,12 @@ static void show_text(pdl_arena *a, const struct pdl_plan_head *head,
                                                 {"BYTES", true}};
     struct pdl_sink *out = cli_out();
     struct pdl_table table;
-    char x[32];
+    char x[32], model[256];
 
-    pdl_printf(out, "%s, %s, batch %lld, on %lld PEs%s%s\n", head->model,
-               strategy, (long long)p->batch, (long long)p->mesh->pes,
+    snprintf(model, sizeof model, "%s", head->model);
+    pdl_tame(model);
+    pdl_printf(out, "%s, %s, batch %lld, on %lld PEs%s%s\n", model, strategy,
+               (long long)p->batch, (long long)p->mesh->pes,
                head->system ? " of " : "", head->system ? head->system : "");
     pdl_printf(out, "%d stage%s, %lld micro-batch%s, %d tensors, mesh",
                p->nstages, p->nstages == 1 ? "" : "s",
