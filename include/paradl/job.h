@@ -53,6 +53,10 @@ const char *pdl_job_get(const pdl_job *j, const char *name);
  * the next call. NULL: by the setting again. */
 void pdl_job_use_system(pdl_job *j, const struct pdl_system *sys);
 
+/* Measured runs of whoever asks, which plans are anchored to and ranked by;
+ * they must outlive the job. */
+void pdl_job_use_runs(pdl_job *j, const struct pdl_own_run *run, int n);
+
 /* Each does what the ones before it do, where that is not done yet. */
 /* Loads model and system and settles the defaults. */
 enum pdl_status pdl_job_open(pdl_job *j, struct pdl_err *err);

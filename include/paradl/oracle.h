@@ -90,6 +90,7 @@ enum pdl_status pdl_framework_plans(const struct pdl_framework *f,
                                     const struct pdl_strategy *s,
                                     struct pdl_err *err);
 
+struct pdl_own_run;
 struct pdl_oracle_options {
     enum pdl_parameters parameters;
     enum pdl_precision precision;
@@ -108,6 +109,8 @@ struct pdl_oracle_options {
     double headroom;      /* part of a PE's memory that plans leave free */
     uint32_t without;     /* effects left out; see pdl_effect_find */
     const char *left_out; /* a campaign that intervals know nothing of; NULL */
+    const struct pdl_own_run *own; /* runs of whoever asks: pdl_anchor_to_own */
+    int nown;
     const int64_t *nodes; /* where the job's nodes are in the system; NULL: from
                              the first on */
 };
@@ -230,6 +233,12 @@ struct pdl_anchor {
 enum pdl_status pdl_anchor_find(pdl_arena *a, const struct pdl_own_run *run,
                                 int n, const char *key, double half_width,
                                 struct pdl_anchor *out);
+/* A projection, anchored to the options' own runs. */
+enum pdl_status pdl_anchor_to_own(pdl_arena *a, const struct pdl_plan *plan,
+                                  const struct pdl_system *sys,
+                                  const struct pdl_oracle_options *opt,
+                                  const struct pdl_projection *x,
+                                  struct pdl_anchor *out);
 
 /* Seconds of an operation that is a row "run.*" of a profile, as the profile of
  * this PE has it; < 0: it has nothing like it. */
@@ -449,6 +458,7 @@ struct pdl_found {
     int tie;       /* from 1: those of one number cannot be told apart; 0: not
                       ranked */
     int runs;      /* measured, that share all its features */
+    double anchored_s; /* what a step takes by own runs; 0: there are none */
 };
 
 /* Plans whose steps are projected to be less than this apart are as likely to

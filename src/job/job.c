@@ -85,6 +85,8 @@ pdl_job *pdl_job_fork(const pdl_job *from)
     j->base = j->sys = from->sys;
     j->has_system = from->has_system;
     j->given = from->given;
+    j->own = from->own;
+    j->nown = from->nown;
     j->oracle = from->oracle;
     j->head = from->head;
     j->file = from->file;
@@ -182,6 +184,15 @@ void pdl_job_use_system(pdl_job *j, const struct pdl_system *sys)
         j->state = JOB_EMPTY;
     }
     atomic_store(&j->cancelled, false);
+}
+
+void pdl_job_use_runs(pdl_job *j, const struct pdl_own_run *run, int n)
+{
+    j->own = run;
+    j->nown = n;
+    if (j->state > JOB_LOADED)
+        j->state = JOB_LOADED;
+    job_unsettle(j);
 }
 
 const char *pdl_job_get(const pdl_job *j, const char *name)

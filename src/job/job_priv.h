@@ -64,6 +64,8 @@ struct pdl_job {
     pdl_arena *source, *step, *found; /* model, system; plan; search */
     const struct pdl_model *model;
     const struct pdl_system *given; /* instead of the setting; NULL: none */
+    const struct pdl_own_run *own;
+    int nown;
     struct pdl_system base, sys; /* as loaded; with as many PEs as it takes */
     bool has_system;
     struct pdl_oracle_options oracle;

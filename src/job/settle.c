@@ -119,6 +119,19 @@ static bool is(const char *text, const char *choice)
     return text && strcmp(text, choice) == 0;
 }
 
+/* Of the kind of model, on PEs that have it. */
+static const char *usual_precision(const pdl_job *j)
+{
+    const double *rate = j->sys.pe.peak_flop_per_s;
+
+    if (strcmp(j->model->kind, "transformer") != 0)
+        return "fp32";
+    return j->has_system && !(rate[PDL_PREC_BF16] > 0) &&
+                   rate[PDL_PREC_FP16] > 0
+               ? "fp16"
+               : "bf16";
+}
+
 static void choices(const pdl_job *j, struct pdl_oracle_options *o)
 {
     bool transformer = strcmp(j->model->kind, "transformer") == 0;
@@ -127,9 +140,7 @@ static void choices(const pdl_job *j, struct pdl_oracle_options *o)
     const char *gradient = j->text[JOB_GRADIENT_DTYPE];
 
     if (!precision)
-        precision = j->head.precision ? j->head.precision
-                    : transformer     ? "bf16"
-                                      : "fp32";
+        precision = j->head.precision ? j->head.precision : usual_precision(j);
     if (!optimizer)
         optimizer = j->head.optimizer;
     *o = (struct pdl_oracle_options){
@@ -141,6 +152,8 @@ static void choices(const pdl_job *j, struct pdl_oracle_options *o)
                                          : 1,
         .dataset = j->count[JOB_DATASET],
         .unfused = is(j->text[JOB_ATTENTION], "unfused"),
+        .own = j->own,
+        .nown = j->nown,
         .compile = j->count[JOB_COMPILE] != 0,
         .async_tensor = j->count[JOB_ASYNC_TENSOR] != 0};
     if (gradient)

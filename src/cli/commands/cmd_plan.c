@@ -7,6 +7,7 @@
 #include "cli/output/layers.h"
 #include "cli/questions/framework.h"
 #include "cli/questions/handover.h"
+#include "cli/questions/runs.h"
 #include "cli/output/projection.h"
 
 #include <math.h>
@@ -18,9 +19,9 @@ struct options {
     struct cli_question q;
     int64_t top, max_pes;
     const char *strategies, *goal, *emit, *report, *export, *output, *against,
-        *offload;
+        *offload, *evidence;
     bool space, per_layer, details;
-    double seconds, tokens;
+    double seconds, tokens, measured_s;
     struct cli_epoch_options epoch;
 };
 
@@ -53,6 +54,9 @@ static const struct pdl_opt opts[] = {
      "many tokens of training take: 15T"},
     {"against", 0, PDL_OPT_TEXT, AT(against), "STRATEGY", NULL,
      "also compare the best with this one, which is run today"},
+    {"measured-step", 0, PDL_OPT_TIME, AT(measured_s), "TIME", NULL,
+     "what a step of --against takes today, which plans are anchored to"},
+    CLI_EVIDENCE_OPT("own measured runs, which plans are anchored to and ranked by"),
     {"per-layer", 0, PDL_OPT_FLAG, AT(per_layer), NULL, NULL,
      "find a strategy for each layer, and compare it with the best for all"},
     {"seconds", 0, PDL_OPT_TIME, AT(seconds), "TIME", NULL,
@@ -180,8 +184,6 @@ struct extent {
     double seconds;
 };
 
-static void training_json(struct pdl_json *w, const struct search *s);
-
 static void rank_json(struct pdl_json *w, const struct pdl_found *f)
 {
     if (f->tie == 0)
@@ -189,6 +191,8 @@ static void rank_json(struct pdl_json *w, const struct pdl_found *f)
     pdl_json_kint(w, "tie", f->tie);
     pdl_json_knum(w, "upper_s", f->high_s);
     pdl_json_kint(w, "measured_runs", f->runs);
+    if (f->anchored_s > 0)
+        pdl_json_knum(w, "anchored_s", f->anchored_s);
 }
 
 /* A plan of the list again, for its JSON fields. */
@@ -249,7 +253,8 @@ static void print_json(struct search *s, const struct extent *e,
     for (int i = 0; i < e->show; i++)
         json_plan(s, &w, i, e);
     pdl_json_end(&w);
-    training_json(&w, s);
+    if (s->r.n > 0)
+        cli_training_json(&w, &s->r.list[0], &s->j->sys, s->o->tokens);
     if (s->epochs.n > 0)
         cli_epochs_json(&w, &s->epochs);
     if (s->o->against && s->r.n > 0)
@@ -332,6 +337,8 @@ static void print_ties(const struct search *s, int show)
                 "cannot tell from each other; the simplest is first. UP TO: 9 "
                 "of 10 steps are shorter; what was measured less is less sure",
                 100 * PDL_TIE);
+    if (l[0].anchored_s > 0)
+        cli_say(2, "STEP, UP TO and SAMPLES/S are what own runs make of them");
     for (int64_t i = 1; l[0].runs == 0 && i < s->r.n && l[i].tie > 0; i++)
         if (l[i].runs > 0) {
             cli_say(2,
@@ -390,6 +397,7 @@ static void print_first(struct search *s)
 {
     char low[32], high[32], note[256];
     struct pdl_evidence evidence;
+    struct pdl_anchor own;
     struct cli_notes notes;
 
     if (s->r.n > 0 && s->r.list[0].priced && s->r.list[0].x.feasible &&
@@ -408,67 +416,15 @@ static void print_first(struct search *s)
         cli_evidence(s->j, &evidence, note, sizeof note);
         if (note[0])
             cli_say(2, "%s", note);
+        if (s->j->oracle.nown > 0 &&
+            cli_anchor(s->arena, s->j, &own, NULL) == PDL_OK)
+            cli_anchor_text(s->j, &own);
         cli_outofcore_text(s->j);
         cli_job_notes(s->j, &notes);
         cli_notes_text(&notes);
         if (!s->o->per_layer)
             print_next(s);
     }
-}
-
-/* ---- --tokens ------------------------------------------------------------ */
-
-struct training {
-    double days, pe_hours, cost; /* cost 0: no price is known */
-};
-
-static struct training train(const struct search *s,
-                             const struct pdl_projection *x)
-{
-    double hours = s->o->tokens / x->tokens_per_s / 3600;
-
-    return (struct training){
-        .days = hours / 24,
-        .pe_hours = hours * (double)x->pes,
-        .cost = hours * (double)x->pes * s->j->sys.pe.price_per_hour};
-}
-
-static bool trains(const struct search *s)
-{
-    return s->o->tokens > 0 && s->r.n > 0 && s->r.list[0].x.feasible &&
-           s->r.list[0].x.tokens_per_s > 0;
-}
-
-static void print_training(const struct search *s)
-{
-    struct training t;
-    const char *money = s->j->sys.currency ? s->j->sys.currency : "";
-
-    if (!trains(s))
-        return;
-    t = train(s, &s->r.list[0].x);
-    cli_say(2, "%.4g tokens: %.3g days, %.4g PE hours without failures%s",
-            s->o->tokens, t.days, t.pe_hours,
-            t.cost > 0 ? "" : "; no price is known (pe.price_per_hour)");
-    if (t.cost > 0)
-        cli_say(2, "  which cost %.4g%s%s", t.cost, *money ? " " : "", money);
-}
-
-static void training_json(struct pdl_json *w, const struct search *s)
-{
-    struct training t;
-
-    if (!trains(s))
-        return;
-    t = train(s, &s->r.list[0].x);
-    pdl_json_key(w, "training");
-    pdl_json_object(w);
-    pdl_json_knum(w, "tokens", s->o->tokens);
-    pdl_json_knum(w, "days", t.days);
-    pdl_json_knum(w, "pe_hours", t.pe_hours);
-    if (t.cost > 0)
-        pdl_json_knum(w, "cost", t.cost);
-    pdl_json_end(w);
 }
 
 /* ---- --against ----------------------------------------------------------- */
@@ -492,7 +448,13 @@ static enum pdl_status price_mine(struct search *s, struct pdl_found *out,
 /* Before the search: what cannot be priced need not wait for it. */
 static enum pdl_status know_mine(struct search *s, struct pdl_err *err)
 {
-    return s->o->against ? price_mine(s, &s->mine, err) : PDL_OK;
+    const struct options *o = s->o;
+    enum pdl_status st = o->against ? price_mine(s, &s->mine, err) : PDL_OK;
+
+    if (st != PDL_OK || !(o->measured_s > 0))
+        return st;
+    st = cli_runs_measured(s->arena, o->measured_s, s->j, err);
+    return st == PDL_OK ? price_mine(s, &s->mine, err) : st;
 }
 
 /* An epoch with the best plan. */
@@ -675,64 +637,95 @@ static enum pdl_status choose_pes(struct search *s, struct options *o,
     return PDL_OK;
 }
 
+/* Is what was asked a question? Else one line of usage. */
+static enum pdl_status sensible(const struct options *o,
+                                const struct pdl_args *args,
+                                struct pdl_err *err)
+{
+    enum pdl_status st = PDL_OK;
+
+    if (!o->q.system || (o->q.pes < 1) == (o->max_pes < 1) || o->q.batch < 1) {
+        pdl_fail(err, PDL_EINVAL,
+                 "plan needs --system, --pes (or --max-pes) and --batch");
+        pdl_hint(err, "see 'paradl plan --help'");
+        return PDL_EINVAL;
+    }
+    if (pdl_opt_given(&cli_plan, args, "measured-step") &&
+        (!o->against || !(o->measured_s > 0)))
+        st = pdl_fail(err, PDL_EINVAL,
+                      "--measured-step is more than 0, and of "
+                      "the strategy that --against names");
+    if (st == PDL_OK)
+        st = cli_export_asked(o->export, o->output, err);
+    return st == PDL_OK ? cli_epochs_asked(&o->epoch, o->q.dataset, err) : st;
+}
+
+/* All that is asked before the answer is written. */
+static enum pdl_status find_all(struct search *s, struct options *o,
+                                struct pdl_err *err)
+{
+    enum pdl_status st = o->max_pes > 0 ? choose_pes(s, o, err) : PDL_OK;
+
+    if (st == PDL_OK)
+        st = open_for(s, o, err);
+    if (st == PDL_OK && o->evidence)
+        st = cli_runs_own(s->arena, o->evidence, s->j, err);
+    if (st == PDL_OK)
+        st = know_mine(s, err);
+    if (st == PDL_OK)
+        st = run(s, !s->args->quiet && cli_progress(), err);
+    return st == PDL_OK ? price_epochs(s, err) : st;
+}
+
+static void print_all(struct search *s, double seconds)
+{
+    const struct options *o = s->o;
+    int show = shown(s, MAX_TABLE);
+
+    if (s->args->json) {
+        print_json(s,
+                   &(struct extent){.show = show,
+                                    .space = o->space,
+                                    .details = o->details,
+                                    .seconds = seconds},
+                   cli_out());
+        return;
+    }
+    if (o->per_layer)
+        cli_layers_text(s->arena, &s->layers, s->j, &o->q);
+    else
+        print_text(s, show);
+    print_first(s);
+    if (s->r.n > 0)
+        cli_training_text(&s->r.list[0], &s->j->sys, o->tokens);
+    if (s->epochs.n > 0)
+        cli_epochs_text(&s->epochs);
+    if (o->against && s->r.n > 0)
+        cli_against_text(&s->mine, &s->r.list[0], s->j->oracle.framework);
+}
+
 static int plan(const struct pdl_args *args)
 {
     struct options o = *(const struct options *)args->opts;
     struct search s = {.o = &o, .args = args, .asked = cli_asked()};
     struct pdl_err err = {"", ""};
-    enum pdl_status st = PDL_OK;
+    enum pdl_status st;
     double start = pdl_clock_s();
-    int rc, show;
+    int rc;
 
-    if (!o.q.system || (o.q.pes < 1) == (o.max_pes < 1) || o.q.batch < 1) {
-        pdl_fail(&err, PDL_EINVAL,
-                 "plan needs --system, --pes (or --max-pes) and --batch");
-        pdl_hint(&err, "see 'paradl plan --help'");
-        return cli_usage(&err);
-    }
-    if (cli_export_asked(o.export, o.output, &err) != PDL_OK ||
-        cli_epochs_asked(&o.epoch, o.q.dataset, &err) != PDL_OK)
+    if (sensible(&o, args, &err) != PDL_OK)
         return cli_usage(&err);
     if (!known_axes(o.strategies, &err))
         return cli_fail(PDL_EINVAL, &err);
     o.q.model = args->pos[0];
     s.arena = pdl_arena_create(PDL_ARENA_DEFAULT);
     s.j = s.arena ? PDL_NEW(s.arena, struct cli_job, 1) : NULL;
-    if (!s.j)
-        st = pdl_fail(&err, PDL_ENOMEM, "out of memory");
-    if (st == PDL_OK)
-        st = o.max_pes > 0 ? choose_pes(&s, &o, &err) : PDL_OK;
-    if (st == PDL_OK)
-        st = open_for(&s, &o, &err);
-    if (st == PDL_OK)
-        st = know_mine(&s, &err);
-    if (st == PDL_OK)
-        st = run(&s, !args->quiet && cli_progress(), &err);
-    if (st == PDL_OK)
-        st = price_epochs(&s, &err);
+    st = s.j ? find_all(&s, &o, &err)
+             : pdl_fail(&err, PDL_ENOMEM, "out of memory");
     if (st != PDL_OK) {
         rc = cli_fail(st, &err);
     } else {
-        show = shown(&s, MAX_TABLE);
-        if (args->json)
-            print_json(&s,
-                       &(struct extent){.show = show,
-                                        .space = o.space,
-                                        .details = o.details,
-                                        .seconds = pdl_clock_s() - start},
-                       cli_out());
-        else if (o.per_layer)
-            cli_layers_text(s.arena, &s.layers, s.j, &o.q);
-        else
-            print_text(&s, show);
-        if (!args->json) {
-            print_first(&s);
-            print_training(&s);
-            if (s.epochs.n > 0)
-                cli_epochs_text(&s.epochs);
-            if (o.against && s.r.n > 0)
-                cli_against_text(&s.mine, &s.r.list[0], s.j->oracle.framework);
-        }
+        print_all(&s, pdl_clock_s() - start);
         rc = (o.emit || o.export) && s.r.feasible > 0 ? emit(&s) : EXIT_OK;
         if (rc == EXIT_OK && o.report)
             rc = report(&s, pdl_clock_s() - start);

@@ -39,8 +39,7 @@ static const struct pdl_opt opts[] = {
      "MODEL is another program's launch file: take the job from it"},
     {"measured-step", 0, PDL_OPT_TIME, AT(measured_s), "TIME", NULL,
      "what a step takes today, to compare"},
-    {"evidence", 0, PDL_OPT_TEXT, AT(evidence), "RUNS.json", NULL,
-     "own measured runs, which the projection is anchored to"},
+    CLI_EVIDENCE_OPT("own measured runs, which the projection is anchored to"),
     {"kineto", 0, PDL_OPT_TEXT, AT(kineto), "TRACE", NULL,
      "a trace of PyTorch's profiler (.json, .json.gz), to compare by phase"},
     {"samples", 0, PDL_OPT_NUM, AT(run.samples), "N", NULL,
@@ -203,77 +202,6 @@ static void measured_text(const struct cli_job *j, double measured_s)
     check_text(j, measured_s);
 }
 
-/* ---- anchored to own runs ----------------------------------------------- */
-
-static enum pdl_status anchor(pdl_arena *a, const struct cli_job *j,
-                              const char *file, struct pdl_anchor *out,
-                              struct pdl_err *err)
-{
-    struct cli_measured m = {.file = file, .a = a};
-    struct pdl_projection bars = j->x;
-    struct pdl_own_run *own;
-    struct cli_runs runs;
-    char key[192];
-    enum pdl_status st = cli_measured_open(&m, err);
-
-    if (st == PDL_OK)
-        st = cli_runs_read(&m, false, &runs, err);
-    if (st != PDL_OK)
-        return st;
-    own = PDL_NEW(a, struct pdl_own_run, runs.n + 1);
-    if (!own)
-        return pdl_fail(err, PDL_ENOMEM, "out of memory");
-    for (int i = 0; i < runs.n; i++)
-        own[i] = (struct pdl_own_run){runs.run[i].key, runs.projected[i],
-                                      runs.measured[i]};
-    pdl_interval(j->plan, &j->sys, &j->oracle, &bars);
-    pdl_evidence_key(j->plan->model, j->plan->strategy, &j->sys, &j->oracle,
-                     key, sizeof key);
-    st = pdl_anchor_find(a, own, runs.n, key,
-                         bars.high_s > 0 ? log(bars.high_s / bars.step_s) : 0,
-                         out);
-    cli_runs_close(&runs);
-    return st == PDL_OK ? st : pdl_fail(err, st, "out of memory");
-}
-
-static void anchor_json(struct pdl_json *w, const struct cli_job *j,
-                        const struct pdl_anchor *x)
-{
-    double step = j->x.step_s * x->factor;
-
-    pdl_json_key(w, "anchored");
-    pdl_json_object(w);
-    pdl_json_kint(w, "runs", x->runs);
-    pdl_json_kbool(w, "alike", x->alike);
-    pdl_json_knum(w, "factor", x->runs > 0 ? x->factor : NAN);
-    pdl_json_knum(w, "step_s", x->runs > 0 ? step : NAN);
-    pdl_json_key(w, "interval_s");
-    pdl_json_flat(w);
-    pdl_json_num(w, x->runs > 0 ? step * exp(-x->half_width) : NAN);
-    pdl_json_num(w, x->runs > 0 ? step * exp(x->half_width) : NAN);
-    pdl_json_end(w);
-    pdl_json_end(w);
-}
-
-static void anchor_text(const struct cli_job *j, const struct pdl_anchor *x)
-{
-    double step = j->x.step_s * x->factor;
-    char a[32], b[32], c[32];
-
-    if (x->runs == 0)
-        cli_say(2, "own runs: none could be projected");
-    else
-        cli_say(2,
-                "own runs: %d %s, measured %.3g times the projection in the "
-                "median: anchored, a step takes %s, 80 %% between %s and %s",
-                x->runs, x->alike ? "like it" : "that are not quite like it",
-                x->factor, pdl_unit_format(step, PDL_UNIT_SECONDS, a, sizeof a),
-                pdl_unit_format(step * exp(-x->half_width), PDL_UNIT_SECONDS, b,
-                                sizeof b),
-                pdl_unit_format(step * exp(x->half_width), PDL_UNIT_SECONDS, c,
-                                sizeof c));
-}
-
 /* A priced job and what was asked for it. */
 struct answer {
     struct pdl_anchor anchor; /* --evidence */
@@ -310,7 +238,7 @@ static void print_json(const struct answer *x, bool details,
     if (o->measured_s > 0)
         measured_json(&w, j, o->measured_s);
     if (o->evidence)
-        anchor_json(&w, j, &x->anchor);
+        cli_anchor_json(&w, j, &x->anchor);
     if (x->whole)
         cli_whole_json(&w, &x->run);
     if (o->epoch.shuffle)
@@ -354,7 +282,7 @@ static void print_text(const struct answer *x)
     if (o->measured_s > 0)
         measured_text(j, o->measured_s);
     if (o->evidence)
-        anchor_text(j, &x->anchor);
+        cli_anchor_text(j, &x->anchor);
     if (x->whole)
         cli_whole_text(&x->run, j);
     if (o->epoch.shuffle)
@@ -418,10 +346,12 @@ static enum pdl_status price(pdl_arena *a, struct answer *x, struct cli_job *j,
         st = pdl_kineto_read(o->kineto, &x->trace, err);
     if (st == PDL_OK)
         st = cli_job_open(q, j, err);
+    if (st == PDL_OK && o->evidence)
+        st = cli_runs_own(a, o->evidence, j, err);
     if (st == PDL_OK)
         st = cli_job_price(q, q->strategy, j, err);
     if (st == PDL_OK && o->evidence)
-        st = anchor(a, j, o->evidence, &x->anchor, err);
+        st = cli_anchor(a, j, &x->anchor, err);
     if (st == PDL_OK && o->epoch.shuffle)
         st = cli_epochs_price(a, &o->epoch, q->dataset, j, &x->epochs, err);
     if (st == PDL_OK && x->whole)

@@ -38,10 +38,20 @@ static void lacks(const struct pdl_framework *f, const char *strategy,
     pdl_arena_destroy(a);
 }
 
+/* As own runs have it, where both are anchored to some. */
+static double longer_by(const struct pdl_found *mine,
+                        const struct pdl_found *best)
+{
+    bool own = mine->anchored_s > 0 && best->anchored_s > 0;
+
+    return own ? mine->anchored_s / best->anchored_s - 1
+               : mine->x.step_s / best->x.step_s - 1;
+}
+
 static const char *verdict(const struct pdl_found *mine,
                            const struct pdl_found *best)
 {
-    double by = mine->x.step_s / best->x.step_s - 1;
+    double by = longer_by(mine, best);
 
     if (!mine->x.feasible)
         return "but it does not fit";
@@ -49,7 +59,8 @@ static const char *verdict(const struct pdl_found *mine,
         return "as good: projections cannot tell the two apart";
     if (by < 0)
         return "shorter, but it was not searched or is less sure";
-    return mine->x.step_s > best->high_s
+    return (mine->anchored_s > 0 ? mine->anchored_s : mine->x.step_s) >
+                   best->high_s
                ? "longer, and by more than the best is unsure of"
                : "longer; within what the best is unsure of, so try both";
 }
@@ -58,16 +69,17 @@ void cli_against_text(const struct pdl_found *mine,
                       const struct pdl_found *best,
                       const struct pdl_framework *f)
 {
-    double by = mine->x.step_s / best->x.step_s - 1;
+    double by = longer_by(mine, best);
     char step[32], peak[32], capacity[32];
     struct pdl_err lack;
 
     lacks(f, mine->strategy, &lack);
     cli_say(2, "against %s", mine->strategy);
-    cli_say(
-        10, "  step    %s, %+.1f %%: %s",
-        pdl_unit_format(mine->x.step_s, PDL_UNIT_SECONDS, step, sizeof step),
-        100 * by, verdict(mine, best));
+    cli_say(10, "  step    %s, %+.1f %%: %s",
+            pdl_unit_format(
+                mine->anchored_s > 0 ? mine->anchored_s : mine->x.step_s,
+                PDL_UNIT_SECONDS, step, sizeof step),
+            100 * by, verdict(mine, best));
     for (int i = 0; i < NPARTS; i++) {
         double more = part(&parts[i], &mine->x) - part(&parts[i], &best->x);
 
@@ -104,9 +116,10 @@ void cli_against_json(struct pdl_json *w, const struct pdl_found *mine,
     pdl_json_knum(w, "upper_s", mine->high_s);
     pdl_json_kint(w, "peak_bytes", mine->x.peak_bytes);
     pdl_json_kint(w, "measured_runs", mine->runs);
-    pdl_json_knum(w, "slower_by", mine->x.step_s / best->x.step_s - 1);
-    pdl_json_kbool(w, "tie",
-                   fabs(mine->x.step_s / best->x.step_s - 1) <= PDL_TIE);
+    if (mine->anchored_s > 0)
+        pdl_json_knum(w, "anchored_s", mine->anchored_s);
+    pdl_json_knum(w, "slower_by", longer_by(mine, best));
+    pdl_json_kbool(w, "tie", fabs(longer_by(mine, best)) <= PDL_TIE);
     for (int i = 0; i < NPARTS; i++)
         pdl_json_knum(w, parts[i].key, part(&parts[i], &mine->x));
     pdl_json_kstr(w, "lacks", lack.msg);

@@ -33,9 +33,14 @@ static void add_row(struct pdl_table *t, const struct pdl_found *f,
                     const struct pdl_system *sys, enum pdl_goal goal, bool best,
                     bool ranked, bool runs)
 {
-    const struct pdl_projection *x = &f->x;
+    struct pdl_projection own = f->x;
+    const struct pdl_projection *x = &own;
     char buf[32];
 
+    if (f->anchored_s > 0) {
+        own.samples_per_s *= own.step_s / f->anchored_s;
+        own.step_s = f->anchored_s;
+    }
     pdl_table_cell(t, "%s",
                    !x->feasible  ? "x"
                    : best        ? "*"

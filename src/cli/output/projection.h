@@ -19,6 +19,18 @@ void cli_schedule_json(struct pdl_json *w, const struct cli_job *j);
 /* The strategy on fewer and more PEs, the same work for each data rank. */
 void cli_scaling_json(struct pdl_json *w, const struct cli_question *q,
                       const struct cli_job *j, const char *strategy);
+/* anchor.c: --evidence, after cli_runs_own */
+enum pdl_status cli_anchor(pdl_arena *a, const struct cli_job *j,
+                           struct pdl_anchor *out, struct pdl_err *err);
+void cli_anchor_text(const struct cli_job *j, const struct pdl_anchor *x);
+void cli_anchor_json(struct pdl_json *w, const struct cli_job *j,
+                     const struct pdl_anchor *x);
+/* training.c: how long so many tokens of training take with a plan (and what
+ * they cost); nothing where that is not known, or not asked (0) */
+void cli_training_text(const struct pdl_found *f, const struct pdl_system *sys,
+                       double tokens);
+void cli_training_json(struct pdl_json *w, const struct pdl_found *f,
+                       const struct pdl_system *sys, double tokens);
 /* against.c: --against beside the best */
 void cli_against_text(const struct pdl_found *mine,
                       const struct pdl_found *best,

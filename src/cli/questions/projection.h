@@ -36,6 +36,9 @@ struct cli_question {
      "megatron|deepspeed|torchtitan|torchtitan-toml|accelerate|nanotron|paradl|sbatch|pipeline-csv", what}, \
     {"output", 'o', PDL_OPT_TEXT, offsetof(struct options, output), "FILE", NULL, \
      "where that file goes"}
+/* Runs that its user measured. */
+#define CLI_EVIDENCE_OPT(what) \
+    {"evidence", 0, PDL_OPT_TEXT, offsetof(struct options, evidence), "RUNS.json", NULL, what}
 #define CLI_QUESTION_OPTS \
     {"parameters", 0, PDL_OPT_TEXT, offsetof(struct options, q.parameters), "KIND", "ideal|empirical", \
      "peak rates, or sustained and measured ones (default)"}, \
@@ -43,7 +46,7 @@ struct cli_question {
      "sgd with momentum, or adam (default by kind of model)"}, \
     {"precision", 0, PDL_OPT_TEXT, offsetof(struct options, q.precision), "NAME", \
      "fp32|tf32|bf16|fp16|fp8|mxfp8|fp4|nvfp4", \
-     "of the arithmetic (default: fp32 for CNNs, bf16 for transformers)"}, \
+     "of the arithmetic (default: fp32 for CNNs, bf16 for transformers, fp16 on PEs without)"}, \
     {"congestion", 0, PDL_OPT_TEXT, offsetof(struct options, q.congestion), "LOW..HIGH", NULL, \
      "factor on network time by other jobs, as a range (default: none)"}, \
     {"framework", 0, PDL_OPT_TEXT, offsetof(struct options, q.framework), "FRAMEWORK", NULL, \

@@ -175,3 +175,60 @@ enum pdl_status cli_runs_read(struct cli_measured *m, bool keep,
     price_all(m, &runs, keep, out);
     return PDL_OK;
 }
+
+/* Gives the job runs besides those it has. */
+static enum pdl_status use_runs(pdl_arena *a, struct cli_job *j,
+                                const struct pdl_own_run *run, int n,
+                                struct pdl_err *err)
+{
+    int had = j->oracle.nown;
+    struct pdl_own_run *all = PDL_NEW(a, struct pdl_own_run, had + n + 1);
+    enum pdl_status st;
+
+    if (!all)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    for (int i = 0; i < had; i++)
+        all[i] = j->oracle.own[i];
+    for (int i = 0; i < n; i++)
+        all[had + i] = run[i];
+    pdl_job_use_runs(j->job, all, had + n);
+    st = pdl_job_open(j->job, err);
+    if (st == PDL_OK)
+        cli_job_take(j);
+    return st;
+}
+
+enum pdl_status cli_runs_own(pdl_arena *a, const char *file, struct cli_job *j,
+                             struct pdl_err *err)
+{
+    struct cli_measured m = {.file = file, .a = a};
+    struct pdl_own_run *own;
+    struct cli_runs runs;
+    enum pdl_status st = cli_measured_open(&m, err);
+
+    if (st == PDL_OK)
+        st = cli_runs_read(&m, false, &runs, err);
+    if (st != PDL_OK)
+        return st;
+    own = PDL_NEW(a, struct pdl_own_run, runs.n + 1);
+    for (int i = 0; own && i < runs.n; i++)
+        own[i] = (struct pdl_own_run){runs.run[i].key, runs.projected[i],
+                                      runs.measured[i]};
+    cli_runs_close(&runs);
+    return own ? use_runs(a, j, own, runs.n, err)
+               : pdl_fail(err, PDL_ENOMEM, "out of memory");
+}
+
+enum pdl_status cli_runs_measured(pdl_arena *a, double measured_s,
+                                  struct cli_job *j, struct pdl_err *err)
+{
+    struct pdl_own_run run = {.projected_s = j->x.step_s,
+                              .measured_s = measured_s};
+    char key[192];
+
+    pdl_evidence_key(j->plan->model, j->plan->strategy, &j->sys, &j->oracle,
+                     key, sizeof key);
+    run.key = pdl_arena_strdup(a, key);
+    return run.key ? use_runs(a, j, &run, 1, err)
+                   : pdl_fail(err, PDL_ENOMEM, "out of memory");
+}

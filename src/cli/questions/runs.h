@@ -52,6 +52,15 @@ enum pdl_status cli_runs_read(struct cli_measured *m, bool keep,
 
 void cli_runs_close(struct cli_runs *s);
 
+/* --evidence: a file of own runs, projected and given to the job, which has
+ * them as long as the arena is there. */
+enum pdl_status cli_runs_own(pdl_arena *a, const char *file, struct cli_job *j,
+                             struct pdl_err *err);
+
+/* --measured-step: the plan that was priced is such a run. */
+enum pdl_status cli_runs_measured(pdl_arena *a, double measured_s,
+                                  struct cli_job *j, struct pdl_err *err);
+
 /* validate_ablation.c: the accuracy without each effect, by strategy */
 enum pdl_status cli_ablation_print(struct cli_measured *m,
                                    const struct cli_runs *s);

@@ -79,3 +79,19 @@ enum pdl_status pdl_anchor_find(pdl_arena *a, const struct pdl_own_run *run,
                                  : half_width;
     return PDL_OK;
 }
+
+enum pdl_status pdl_anchor_to_own(pdl_arena *a, const struct pdl_plan *plan,
+                                  const struct pdl_system *sys,
+                                  const struct pdl_oracle_options *opt,
+                                  const struct pdl_projection *x,
+                                  struct pdl_anchor *out)
+{
+    struct pdl_projection bars = *x;
+    char key[192];
+
+    pdl_interval(plan, sys, opt, &bars);
+    pdl_evidence_key(plan->model, plan->strategy, sys, opt, key, sizeof key);
+    return pdl_anchor_find(a, opt->own, opt->nown, key,
+                           bars.high_s > 0 ? log(bars.high_s / bars.step_s) : 0,
+                           out);
+}

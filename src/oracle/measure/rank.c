@@ -59,6 +59,24 @@ static int complexity(const struct pdl_strategy *s)
 
 /* ---- how long at most ------------------------------------------------------ */
 
+/* What own runs make of it, where there are any. */
+static enum pdl_status anchored(pdl_arena *a,
+                                const struct pdl_oracle_options *oracle,
+                                const char *key, struct pdl_found *f)
+{
+    struct pdl_anchor own;
+    enum pdl_status st = pdl_anchor_find(a, oracle->own, oracle->nown, key,
+                                         log(f->high_s / f->x.step_s), &own);
+
+    f->anchored_s = 0;
+    if (st != PDL_OK || own.runs == 0)
+        return st;
+    f->anchored_s = f->x.step_s * own.factor;
+    f->high_s = f->anchored_s * exp(own.half_width);
+    f->runs += own.alike ? own.runs : 0;
+    return PDL_OK;
+}
+
 /* Systems that were fitted have intervals by parts of the step, which only a
  * plan tells; others by evidence, which its strategy tells. */
 static enum pdl_status bound(pdl_arena *a, const struct pdl_model *model,
@@ -78,14 +96,14 @@ static enum pdl_status bound(pdl_arena *a, const struct pdl_model *model,
     pdl_evidence_find(key, oracle->left_out, &e);
     f->runs = e.runs;
     f->high_s = f->x.step_s * exp(e.half_width);
-    if (!(sys->projection_error > 0) && sys->nspreads == 0)
-        return PDL_OK;
-    st = pdl_oracle_lower(a, model, sys, oracle, &po, s, &plan, NULL);
-    if (st == PDL_OK) {
-        pdl_interval(plan, sys, oracle, &f->x);
-        f->high_s = fmax(f->x.high_s, f->x.step_s);
+    if (sys->projection_error > 0 || sys->nspreads > 0) {
+        st = pdl_oracle_lower(a, model, sys, oracle, &po, s, &plan, NULL);
+        if (st == PDL_OK) {
+            pdl_interval(plan, sys, oracle, &f->x);
+            f->high_s = fmax(f->x.high_s, f->x.step_s);
+        }
     }
-    return st;
+    return st == PDL_OK ? anchored(a, oracle, key, f) : st;
 }
 
 struct ranked {
