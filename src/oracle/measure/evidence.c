@@ -2,10 +2,11 @@
  *
  * Evidence for a projection: measured runs that share its features, and how far
  * off they were. Features are the framework, the architecture of the PE, the
- * kind of network, the precision, the axes that are larger than 1, and how they
- * are run: ZeRO, the pipeline's schedule, what waits on the host. The table
- * (evidence_table.c) is made by tools/make-evidence.py from all runs there are;
- * a row is the runs of one campaign that share all features.
+ * kind of network, the precision, the axes that are larger than 1 (and whether
+ * tensor ranks share a node), and how they are run: ZeRO, the pipeline's
+ * schedule, what waits on the host. The table (evidence_table.c) is made by
+ * tools/make-evidence.py from all runs there are; a row is the runs of one
+ * campaign that share all features.
  *
  * How far off a run of a campaign is that nobody has seen depends on how much
  * of it others had: the widths below are of campaigns left out, one at a time,
@@ -78,6 +79,21 @@ static void how_of(const struct pdl_strategy *s, bool pipe, char *buf,
         snprintf(buf, size, "-");
 }
 
+/* Tensor ranks that share no node exchange every activation over adapters: what
+ * was measured of those inside a node says nothing of it. */
+static bool tensor_leaves(const struct pdl_strategy *s,
+                          const struct pdl_system *sys)
+{
+    for (int c = 0; c < s->nclauses && sys->node.nics.count > 0; c++)
+        for (int t = 0; t < s->clause[c].nterms; t++)
+            if (s->clause[c].term[t].axis == PDL_AXIS_TENSOR &&
+                s->clause[c].term[t].size[0] > sys->node.pes)
+                return true;
+    return false;
+}
+
+static const char LEAVES[] = "-between";
+
 void pdl_evidence_key(const struct pdl_model *model,
                       const struct pdl_strategy *strategy,
                       const struct pdl_system *sys,
@@ -88,9 +104,10 @@ void pdl_evidence_key(const struct pdl_model *model,
 
     oracle_axes(strategy, axes, sizeof axes);
     how_of(strategy, strstr(axes, "pipe") != NULL, how, sizeof how);
-    snprintf(buf, size, "%s/%s/%s/%s/%s/%s",
+    snprintf(buf, size, "%s/%s/%s/%s/%s%s/%s",
              family(pdl_framework_name(opt->framework)), arch_of(&sys->pe),
-             kind_of(model), width_of(opt->precision), axes, how);
+             kind_of(model), width_of(opt->precision), axes,
+             tensor_leaves(strategy, sys) ? LEAVES : "", how);
 }
 
 /* ---- runs like it ------------------------------------------------------------ */
@@ -131,10 +148,10 @@ static const double WIDTH[] = {.17, .22, .3, .4};
 /* of a normal distribution, what holds 80 % over the mean deviation */
 static const double MEAN_TO_80 = 1.6;
 
-static double widen(const struct pdl_evidence *e, double worst)
+static double widen(const struct pdl_evidence *e, bool unknown, double worst)
 {
     double w = e->runs > 0    ? WIDTH[0]
-               : e->like > 0  ? WIDTH[1]
+               : e->like > 0  ? WIDTH[unknown ? 2 : 1]
                : e->other > 0 ? WIDTH[2]
                               : WIDTH[3];
 
@@ -167,7 +184,7 @@ void pdl_evidence_find(const char *key, const char *but,
     out->error = out->runs > 0   ? sum / out->runs
                  : out->near > 0 ? near / out->near
                                  : 0;
-    out->half_width = widen(out, worst);
+    out->half_width = widen(out, strstr(key, LEAVES) != NULL, worst);
 }
 
 double pdl_evidence_mfu(const struct pdl_pe *pe, enum pdl_precision p)
