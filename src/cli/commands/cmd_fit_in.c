@@ -236,6 +236,7 @@ static enum pdl_status longest_sequence(struct cli_fit *k,
 {
     static const int64_t MOST = 1 << 22;
     int64_t tokens = k->j->model->tokens;
+    int64_t says = k->j->model->most_tokens, most = says > 0 ? says : MOST;
     int n = 0;
 
     *best = (struct cli_fit_trial){.fits = false};
@@ -244,7 +245,7 @@ static enum pdl_status longest_sequence(struct cli_fit *k,
         (!is_config(k->model) && strchr(k->model, '/')))
         return PDL_OK;
     *best = *asked;
-    while (tokens << (n + 1) <= MOST)
+    while (tokens << (n + 1) <= most)
         n++;
     return halve(k, SEQUENCE, tokens, 0, n + 1, best, err);
 }
