@@ -104,6 +104,14 @@ struct pdl_attr {
     int64_t dims[PDL_MAX_RANK]; /* each row of the operator table says what */
 };
 
+/* How a configuration's router weighs experts, where the graph, whose softmax is
+ * over those that are chosen, has less: launch files say it. */
+struct pdl_router {
+    bool softmax_first;        /* over all experts; weights need not add to 1 */
+    double scale;              /* of their sum; 0 reads as 1 */
+    int64_t groups, of_groups; /* experts are of so many of the groups; 0 */
+};
+
 struct pdl_op;
 
 struct pdl_node {
@@ -132,8 +140,9 @@ struct pdl_model {
     const struct pdl_tensor *tensors;
     const struct pdl_node *nodes;
     const struct pdl_segment *segments;
-    const char *type;     /* model_type of its config.json; NULL: none */
-    const char *inexact;  /* what is computed otherwise than there; NULL */
+    const char *type;    /* model_type of its config.json; NULL: none */
+    const char *inexact; /* what is computed otherwise than there; NULL */
+    struct pdl_router router;
     int64_t tokens;       /* sequence length of a sample, 0 for images */
     int64_t most_tokens;  /* its file allows so many, and nobody chose fewer; 0:
                              'tokens' is what was asked for or the file's own */

@@ -52,12 +52,19 @@ struct pdl_exporter {
     const char *name, *summary;
     enum pdl_status (*write)(const struct pdl_export_job *job,
                              struct pdl_sink *out, struct pdl_err *err);
+    /* can it launch this network? NULL: any */
+    enum pdl_status (*suits)(const struct pdl_model *m, const char *format,
+                             struct pdl_err *err);
 };
 const struct pdl_exporter *pdl_exporter_at(int i); /* NULL past the end */
 /* Refused with a reason: a format that is not there, and a plan that the other
  * program cannot run (the rule is named). Nothing is written then. */
 enum pdl_status pdl_export(const struct pdl_export_job *job, const char *format,
                            struct pdl_sink *out, struct pdl_err *err);
+
+/* The network alone: is any plan of it expressible? */
+enum pdl_status pdl_export_suits(const struct pdl_model *m, const char *format,
+                                 struct pdl_err *err);
 
 /* ---- imports: a job that another program runs today -------------------- */
 
@@ -69,6 +76,7 @@ struct pdl_launch {
     const char *dropout; /* its probability; NULL: the file does not say */
     const char *gradient_dtype, *attention, *optimizer; /* the same */
     bool compile, async_tensor;
+    bool script_batch;    /* the batch is not in the file: 1 sample a PE */
     const char *note[16]; /* what was assumed, in sentences */
     int nnotes;
 };

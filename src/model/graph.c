@@ -302,12 +302,13 @@ void pdl_build_meta(pdl_build *b, const char *kind, const char *source,
 }
 
 void model_build_type(pdl_build *b, const char *type, const char *inexact,
-                      int64_t most_tokens)
+                      const struct pdl_router *router, int64_t most_tokens)
 {
     if (!model_build_ok(b) || !type)
         return;
     b->model.type = pdl_arena_strdup(b->arena, type);
     b->model.inexact = inexact;
+    b->model.router = *router;
     b->model.most_tokens = most_tokens;
     if (!b->model.type)
         model_build_no_memory(b);

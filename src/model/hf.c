@@ -297,7 +297,7 @@ enum pdl_status pdl_model_hf(pdl_arena *a, struct pdl_bytes in,
         st = add_tower(&r);
     if (st != PDL_OK)
         return st;
-    model_hf_numbers(&r.f, r.type, &r.tf);
+    model_hf_numbers(a, &r.f, r.type, &r.tf);
     if (r.f.status != PDL_OK)
         return r.f.status;
     r.tf.name = base_name(&r);

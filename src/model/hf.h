@@ -28,7 +28,7 @@ enum pdl_status model_tf_fill(struct model_fields *f, pdl_arena *a,
                               const struct model_tf_choice *choice,
                               struct model_tf *tf);
 /* Epsilon, activation and rotary positions, after the layers are known. */
-void model_hf_numbers(struct model_fields *f, const char *type,
+void model_hf_numbers(pdl_arena *a, struct model_fields *f, const char *type,
                       struct model_tf *tf);
 /* The kind of layer i: a prefix of field names (tf_kind.c). */
 const char *model_tf_kind(struct model_fields *f, int64_t layers, int64_t i);

@@ -10,19 +10,46 @@
 #include <math.h>
 #include <string.h>
 
-/* Defaults of the configuration classes of transformers. */
+/* Defaults of the configuration classes of transformers, and what these classes
+ * do that the graph does not. `rotated`: part of each head, 0 all of it. */
 static const struct usual {
     const char *type, *act;
-    double epsilon;
+    double epsilon, rotated;
+    const char *odd;
 } usual[] = {
-    {"bert", "gelu", 1e-12},    {"roberta", "gelu", 1e-12},
-    {"vit", "gelu", 1e-12},     {"deit", "gelu", 1e-12},
-    {"gpt2", "gelu_new", 1e-5}, {"t5", "relu", 1e-6},
-    {"llama", "silu", 1e-6},    {"mistral", "silu", 1e-6},
-    {"qwen2", "silu", 1e-6},    {"qwen3", "silu", 1e-6},
-    {"mixtral", "silu", 1e-5},  {"gpt_neox", "gelu", 1e-5},
-    {"falcon", "gelu", 1e-5},   {"bloom", "gelu_new", 1e-5},
-    {"mpt", "gelu", 1e-5},
+    {"bert", "gelu", 1e-12, 0, NULL},
+    {"roberta", "gelu", 1e-12, 0, NULL},
+    {"vit", "gelu", 1e-12, 0, NULL},
+    {"deit", "gelu", 1e-12, 0, NULL},
+    {"gpt2", "gelu_new", 1e-5, 0, NULL},
+    {"gpt_bigcode", "gelu_pytorch_tanh", 1e-5, 0, NULL},
+    {"gpt_neo", "gelu_new", 1e-5, 0, "scores that are not scaled"},
+    {"t5", "relu", 1e-6, 0, NULL},
+    {"opt", "relu", 1e-5, 0, NULL},
+    {"llama", "silu", 1e-6, 0, NULL},
+    {"mistral", "silu", 1e-6, 0, NULL},
+    {"qwen2", "silu", 1e-6, 0, NULL},
+    {"qwen3", "silu", 1e-6, 0, NULL},
+    {"mixtral", "silu", 1e-5, 0, NULL},
+    {"smollm3", "silu", 1e-6, 0, "layers without positions"},
+    {"gemma", "gelu_pytorch_tanh", 1e-6, 0, "its scaling of embeddings"},
+    {"gemma2", "gelu_pytorch_tanh", 1e-6, 0, "its scaling of embeddings"},
+    {"gemma3_text", "gelu_pytorch_tanh", 1e-6, 0, "its scaling of embeddings"},
+    {"gpt_neox", "gelu", 1e-5, .25, NULL},
+    {"phi", "gelu_new", 1e-5, .5, NULL},
+    {"phi3", "silu", 1e-5, 0, NULL},
+    {"phimoe", "silu", 1e-5, 0, "its router (a sparse mixer)"},
+    {"glm", "silu", 1.5625e-7, .5, NULL},
+    {"glm4", "silu", 1.5625e-7, .5, NULL},
+    {"glm4_moe", "silu", 1e-5, .5, NULL},
+    {"chatglm", "silu", 1e-5, .5, NULL},
+    {"minimax_m2", "silu", 1e-6, .5, NULL},
+    {"stablelm", "silu", 1e-5, .25, NULL},
+    {"nemotron", "relu2", 1e-5, .5, NULL},
+    {"starcoder2", "gelu_pytorch_tanh", 1e-5, 0, NULL},
+    {"falcon", "gelu", 1e-5, 0, NULL},
+    {"bloom", "gelu_new", 1e-5, 0, NULL},
+    {"mpt", "gelu", 1e-5, 0, NULL},
 };
 
 enum function { NONE, GELU, GELU_TANH, RELU, SILU };
@@ -55,6 +82,15 @@ static const struct pdl_doc *first_of(const struct model_fields *f,
                : NULL;
 }
 
+/* One more thing that is computed otherwise. */
+static void odd(pdl_arena *a, struct model_tf *tf, const char *what)
+{
+    if (tf->inexact)
+        what = pdl_arena_printf(a, "%s, %s", tf->inexact, what);
+    if (what)
+        tf->inexact = what;
+}
+
 /* The number at a key, 0 when it is not there. */
 static double number(struct model_fields *f, const char *const *keys)
 {
@@ -76,8 +112,10 @@ static enum function function_of(const char *name)
 }
 
 /* All layers of a network have one function. */
-static void set_function(struct model_tf *tf, enum function f)
+static void set_function(pdl_arena *a, struct model_tf *tf, enum function f)
 {
+    bool silu = false;
+
     tf->by_tanh = f == GELU_TANH;
     for (int s = 0; s < tf->nstacks; s++)
         for (int r = 0; r < tf->stack[s].nruns; r++) {
@@ -88,12 +126,14 @@ static void set_function(struct model_tf *tf, enum function f)
             else if (l->gated && f != SILU)
                 l->act = TF_GELU;
             else if (!l->gated && f == SILU && l->ffn)
-                tf->inexact = "a feed-forward layer of SiLU without gate";
+                silu = true;
         }
+    if (silu)
+        odd(a, tf, "a feed-forward layer of SiLU without gate");
 }
 
-static void read_function(struct model_fields *f, const struct usual *u,
-                          struct model_tf *tf)
+static void read_function(pdl_arena *a, struct model_fields *f,
+                          const struct usual *u, struct model_tf *tf)
 {
     static const char *const keys[] = {
         "hidden_act", "hidden_activation", "activation_function",
@@ -102,13 +142,13 @@ static void read_function(struct model_fields *f, const struct usual *u,
     const char *name = d ? d->text : u ? u->act : NULL;
 
     if (function_of(name) != NONE)
-        set_function(tf, function_of(name));
+        set_function(a, tf, function_of(name));
     else if (name)
-        tf->inexact = "its activation function";
+        odd(a, tf, "its activation function");
 }
 
 /* rope_scaling of older files, rope_parameters of newer ones. */
-static void read_rope(struct model_fields *f, struct model_tf *tf)
+static void read_rope(pdl_arena *a, struct model_fields *f, struct model_tf *tf)
 {
 #define BOTH(key)                                         \
     {                                                     \
@@ -131,7 +171,7 @@ static void read_rope(struct model_fields *f, struct model_tf *tf)
     if (!d || strcmp(d->text, "default") == 0)
         return;
     if (!llama3 && strcmp(d->text, "linear") != 0) {
-        tf->inexact = "its scaling of rotary positions";
+        odd(a, tf, "its scaling of rotary positions");
         return;
     }
     tf->rope.scale = number(f, factor);
@@ -142,10 +182,10 @@ static void read_rope(struct model_fields *f, struct model_tf *tf)
     }
 }
 
-/* Some rotate a part of each head only; GPT-NeoX a quarter unless told. Which
+/* Some rotate a part of each head only. Which
  * part does not matter, as queries and keys have the same: ours is the last. */
-static void read_rotated(struct model_fields *f, const char *type,
-                         struct model_tf *tf)
+static void read_rotated(pdl_arena *a, struct model_fields *f,
+                         const struct usual *u, struct model_tf *tf)
 {
     static const char *const keys[] = {"rotary_pct", "partial_rotary_factor",
                                        "rope_parameters.partial_rotary_factor",
@@ -154,21 +194,21 @@ static void read_rotated(struct model_fields *f, const char *type,
     bool said = first_of(f, keys) != NULL;
     double part = number(f, keys);
 
-    if (!said && type && strcmp(type, "gpt_neox") == 0)
-        part = 0.25;
+    if (!said && u)
+        part = u->rotated;
     if (!(part > 0 && part < 1) || l->head_dim < 2 || l->mixer != TF_ATTENTION)
         return;
     tf->rope.features = (int64_t)(part * (double)l->head_dim);
     if (tf->rope.features < 2 || tf->rope.features % 2) {
         tf->rope.features = 0;
-        tf->inexact = "its rotation of an odd part of each head";
+        odd(a, tf, "its rotation of an odd part of each head");
     }
 }
 
 /* Attention subtracts what is proportional to distances (ALiBi). Falcon does so
  * before it divides scores by the root of a head's width, and in bfloat16,
  * which is not done here. */
-static void read_alibi(struct model_fields *f, const char *type,
+static void read_alibi(pdl_arena *a, struct model_fields *f, const char *type,
                        struct model_tf *tf)
 {
     static const char *const keys[] = {"alibi", "attn_config.alibi", NULL};
@@ -185,11 +225,82 @@ static void read_alibi(struct model_fields *f, const char *type,
     if (type &&
         (strcmp(type, "falcon") == 0 || strncmp(type, "RefinedWeb", 10) == 0)) {
         tf->alibi_factor = 1 / sqrt((double)l->head_dim);
-        tf->inexact = "its distances (ALiBi) rounded to bfloat16";
+        odd(a, tf, "its distances (ALiBi) rounded to bfloat16");
     }
 }
 
-void model_hf_numbers(struct model_fields *f, const char *type,
+static bool is_said(const struct model_fields *f, const char *key)
+{
+    const char *const keys[] = {key, NULL};
+    const struct pdl_doc *d = first_of(f, keys);
+
+    return d && strcmp(d->text, "false") != 0;
+}
+
+/* Numbers and lists that networks are published with and the graph has not. */
+static void read_odd(pdl_arena *a, struct model_fields *f, struct model_tf *tf)
+{
+    static const struct {
+        const char *key, *what;
+        double usual;
+    } odds[] = {
+        {"embedding_multiplier", "its scaling of embeddings", 1},
+        {"scale_emb", "its scaling of embeddings", 1},
+        {"residual_multiplier", "its scaling of branches", 1},
+        {"scale_depth", "its scaling of branches", 0},
+        {"attention_multiplier", "its scaling of scores", 0},
+        {"logits_scaling", "its scaling of logits", 1},
+        {"logit_scale", "its scaling of logits", 1},
+        {"attn_config.clip_qkv", "clipped queries, keys and values", 0},
+        {"clip_qkv", "clipped queries, keys and values", 0},
+        {"attn_logit_softcapping", "capped scores", 0},
+        {"final_logit_softcapping", "capped logits", 0},
+    };
+    static const char local[] = "attention_types";
+    const struct pdl_doc *d = model_field_doc(f, local, sizeof local - 1);
+
+    for (size_t i = 0; i < sizeof odds / sizeof odds[0]; i++) {
+        const char *const keys[] = {odds[i].key, NULL};
+        double v = is_said(f, odds[i].key) ? number(f, keys) : 0;
+
+        if (v > 0 && v != odds[i].usual)
+            odd(a, tf, odds[i].what);
+    }
+    /* [[["global", "local"], 12]] */
+    if (d && d->kind == PDL_DOC_LIST && d->child && d->child->child &&
+        d->child->child->count > 1)
+        odd(a, tf, "layers that attend nearby");
+}
+
+/* Router of the experts: what launchers have flags for. */
+static void read_router(struct model_fields *f, const char *type,
+                        struct model_tf *tf)
+{
+    static const char *const first[] = {"deepseek_v2", "olmoe", "qwen2_moe",
+                                        "qwen3_moe"};
+    static const char *const adds_up[] = {"norm_topk_prob", NULL};
+    static const char *const scale[] = {"routed_scaling_factor", NULL};
+    static const char *const groups[] = {"n_group", NULL};
+    static const char *const of[] = {"topk_group", NULL};
+    static const char *const how[] = {"topk_method", NULL};
+    const struct pdl_doc *d = first_of(f, adds_up), *greedy = first_of(f, how);
+
+    for (size_t i = 0; i < sizeof first / sizeof first[0] && !d; i++)
+        if (type && strcmp(first[i], type) == 0)
+            tf->router.softmax_first = true;
+    if (d)
+        tf->router.softmax_first = strcmp(d->text, "true") != 0;
+    tf->router.scale = number(f, scale);
+    if (greedy && strcmp(greedy->text, "greedy") == 0)
+        return;
+    tf->router.groups = (int64_t)number(f, groups);
+    tf->router.of_groups = (int64_t)number(f, of);
+    if (tf->router.groups < 2 || tf->router.of_groups < 1 ||
+        tf->router.of_groups > tf->router.groups)
+        tf->router.groups = tf->router.of_groups = 0;
+}
+
+void model_hf_numbers(pdl_arena *a, struct model_fields *f, const char *type,
                       struct model_tf *tf)
 {
     static const char *const epsilon[] = {"rms_norm_eps",
@@ -207,8 +318,12 @@ void model_hf_numbers(struct model_fields *f, const char *type,
     tf->epsilon = number(f, epsilon);
     if (!(tf->epsilon > 0) && u)
         tf->epsilon = u->epsilon;
-    read_function(f, u, tf);
-    read_rope(f, tf);
-    read_rotated(f, type, tf);
-    read_alibi(f, type, tf);
+    read_function(a, f, u, tf);
+    read_rope(a, f, tf);
+    read_rotated(a, f, u, tf);
+    read_alibi(a, f, type, tf);
+    read_odd(a, f, tf);
+    read_router(f, type, tf);
+    if (u && u->odd)
+        odd(a, tf, u->odd);
 }

@@ -70,7 +70,7 @@ enum pdl_status model_build_status(const pdl_build *b, struct pdl_err *err);
 /* Which configuration it was read from, what differs (NULL: nothing), and how
  * many tokens it allows where nobody chose (0: somebody did). */
 void model_build_type(pdl_build *b, const char *type, const char *inexact,
-                      int64_t most_tokens);
+                      const struct pdl_router *router, int64_t most_tokens);
 
 /* A node that makes its weights itself, with everything else as given. */
 int model_build_own(pdl_build *b, const struct pdl_build_spec *spec);

@@ -407,7 +407,7 @@ void model_tf_emit(pdl_build *b, const struct model_tf *tf)
     for (int i = 0; i < 4 && tf->unknown[i]; i++)
         pdl_build_unknown(b, tf->unknown[i]);
     pdl_build_meta(b, "transformer", tf->source, tf->tokens, -1);
-    model_build_type(b, tf->type, tf->inexact, tf->most_tokens);
+    model_build_type(b, tf->type, tf->inexact, &tf->router, tf->most_tokens);
 }
 
 enum pdl_status model_tf_build(pdl_arena *a, const struct model_tf *tf,

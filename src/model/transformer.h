@@ -136,7 +136,8 @@ struct model_tf {
     int64_t by_tanh;             /* GELU is the approximation */
     const char *type;            /* of the configuration; NULL: of the zoo */
     const char *inexact;         /* what the graph has not as published; NULL */
-    const char *unknown[4];      /* parts that are not built, for the reader */
+    struct pdl_router router;
+    const char *unknown[4]; /* parts that are not built, for the reader */
 };
 
 enum pdl_status model_tf_build(pdl_arena *a, const struct model_tf *tf,

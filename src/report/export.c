@@ -21,15 +21,16 @@ const struct pdl_exporter *pdl_exporter_at(int i)
     return i >= 0 && i < NEXPORTERS ? exporters[i] : NULL;
 }
 
-enum pdl_status pdl_export(const struct pdl_export_job *job, const char *format,
-                           struct pdl_sink *out, struct pdl_err *err)
+static enum pdl_status find(const char *format, const struct pdl_exporter **out,
+                            struct pdl_err *err)
 {
     struct pdl_suggest s;
 
     pdl_suggest_init(&s, format);
     for (int i = 0; i < NEXPORTERS; i++) {
+        *out = exporters[i];
         if (strcmp(exporters[i]->name, format) == 0)
-            return exporters[i]->write(job, out, err);
+            return PDL_OK;
         pdl_suggest_try(&s, exporters[i]->name);
     }
     pdl_fail(err, PDL_EINVAL, "no export format '%.40s'", format);
@@ -38,6 +39,24 @@ enum pdl_status pdl_export(const struct pdl_export_job *job, const char *format,
     else
         pdl_hint(err, "'paradl project --help' lists them");
     return PDL_EINVAL;
+}
+
+enum pdl_status pdl_export(const struct pdl_export_job *job, const char *format,
+                           struct pdl_sink *out, struct pdl_err *err)
+{
+    const struct pdl_exporter *x;
+    enum pdl_status st = find(format, &x, err);
+
+    return st == PDL_OK ? x->write(job, out, err) : st;
+}
+
+enum pdl_status pdl_export_suits(const struct pdl_model *m, const char *format,
+                                 struct pdl_err *err)
+{
+    const struct pdl_exporter *x;
+    enum pdl_status st = find(format, &x, err);
+
+    return st == PDL_OK && x->suits ? x->suits(m, format, err) : st;
 }
 
 /* A name with a line break must not become a line of a script. */

@@ -10,7 +10,9 @@ struct report_gpt {
     int64_t layers, hidden, heads, kv_heads, head_dim;
     int64_t ffn; /* 0: every layer has experts */
     int64_t vocab, tokens;
+    int64_t positions;            /* rows of learned ones; 0: none */
     double rope_base, rope_scale; /* of Llama 3.1; 0: not said, none */
+    double epsilon;               /* of norms; 0: not said */
     bool rms, rope, gated, tied, causal;
     bool bias, qkv_bias, qk_norm;
     bool correction; /* of the router's scores */
@@ -45,6 +47,15 @@ enum pdl_status report_launch_make(const struct pdl_export_job *job,
                                    const char *format,
                                    struct report_launch *out,
                                    struct pdl_err *err);
+/* The model alone. */
+enum pdl_status report_gpt_make(const struct pdl_model *m, const char *format,
+                                struct report_gpt *out, struct pdl_err *err);
+enum pdl_status report_gpt_suits(const struct pdl_model *m, const char *format,
+                                 struct pdl_err *err);
+/* The first node of this name, or of a layer if it begins with a dot; NULL.
+ * Has it a bias? */
+const struct pdl_node *report_node(const struct pdl_model *m, const char *name);
+bool report_biased(const struct pdl_model *m, const char *name);
 /* export_unusual.c: refuses networks with parts that launchers are not told
  * of, and names them all. */
 enum pdl_status report_usual(const struct pdl_model *m, const char *format,

@@ -16,8 +16,7 @@ static bool ends_with(const char *name, const char *end)
     return n >= k && memcmp(name + n - k, end, k) == 0;
 }
 
-/* The first node of this name, or of a layer if it begins with a dot. */
-static const struct pdl_node *find(const struct pdl_model *m, const char *name)
+const struct pdl_node *report_node(const struct pdl_model *m, const char *name)
 {
     for (int i = 0; i < m->nnodes; i++)
         if (*name == '.' ? ends_with(m->nodes[i].name, name)
@@ -28,21 +27,21 @@ static const struct pdl_node *find(const struct pdl_model *m, const char *name)
 
 static bool has(const struct pdl_model *m, const char *name)
 {
-    return find(m, name) != NULL;
+    return report_node(m, name) != NULL;
 }
 
 /* Width of what a node makes; 0 where it is not there. */
 static int64_t width(const struct pdl_model *m, const char *name)
 {
-    const struct pdl_node *n = find(m, name);
+    const struct pdl_node *n = report_node(m, name);
     const struct pdl_tensor *t = n ? &m->tensors[n->out[0]] : NULL;
 
     return t && t->rank > 0 ? t->dim[t->rank - 1] : 0;
 }
 
-static bool biased(const struct pdl_model *m, const char *name)
+bool report_biased(const struct pdl_model *m, const char *name)
 {
-    const struct pdl_node *n = find(m, name);
+    const struct pdl_node *n = report_node(m, name);
 
     return n && n->nweights > 1;
 }
@@ -63,7 +62,7 @@ static int64_t layers_with(const struct pdl_model *m, const char *name)
 
 static void read_experts(const struct pdl_model *m, struct report_gpt *g)
 {
-    const struct pdl_node *e = find(m, ".moe.experts");
+    const struct pdl_node *e = report_node(m, ".moe.experts");
 
     if (!e)
         return;
@@ -77,7 +76,7 @@ static void read_experts(const struct pdl_model *m, struct report_gpt *g)
 
 static void read_latent(const struct pdl_model *m, struct report_gpt *g)
 {
-    const struct pdl_node *core = find(m, ".attn.core");
+    const struct pdl_node *core = report_node(m, ".attn.core");
 
     if (!has(m, ".attn.kv_a"))
         return;
@@ -90,7 +89,7 @@ static void read_latent(const struct pdl_model *m, struct report_gpt *g)
 
 static void read_rope(const struct pdl_model *m, struct report_gpt *g)
 {
-    const struct pdl_node *n = find(m, ".attn.q_rope");
+    const struct pdl_node *n = report_node(m, ".attn.q_rope");
 
     if (!n)
         return;
@@ -98,13 +97,20 @@ static void read_rope(const struct pdl_model *m, struct report_gpt *g)
     g->rope_scale = n->attr.alpha > 0 ? n->attr.scale : 0;
 }
 
+static int64_t positions(const struct pdl_model *m)
+{
+    const struct pdl_node *n = report_node(m, "embed.positions");
+
+    return n && n->nweights > 0 ? m->tensors[n->weights[0]].dim[0] : 0;
+}
+
 static enum pdl_status read_gpt(const struct pdl_model *m, const char *format,
                                 struct report_gpt *g, struct pdl_err *err)
 {
-    const struct pdl_node *core = find(m, ".attn.core");
-    const struct pdl_node *embed = find(m, "embed.tokens");
-    const struct pdl_node *head = find(m, "head");
-    const struct pdl_node *norm = find(m, "norm");
+    const struct pdl_node *core = report_node(m, ".attn.core");
+    const struct pdl_node *embed = report_node(m, "embed.tokens");
+    const struct pdl_node *head = report_node(m, "head");
+    const struct pdl_node *norm = report_node(m, "norm");
 
     if (!core || !embed || !head || !norm || !core->attr.causal) {
         pdl_fail(err, PDL_EINVAL,
@@ -124,13 +130,15 @@ static enum pdl_status read_gpt(const struct pdl_model *m, const char *format,
         .ffn = width(m, ".ffn.up"),
         .vocab = embed->attr.vocab,
         .tokens = m->tokens,
+        .positions = positions(m),
         .rms = pdl_op_id(norm->op) == PDL_ID_RMS_NORM,
+        .epsilon = norm->attr.epsilon,
         .rope = has(m, ".attn.q_rope"),
         .gated = has(m, ".ffn.gate"),
         .tied = head->weights[0] == embed->weights[0],
         .causal = core->attr.causal,
-        .bias = biased(m, ".attn.out"),
-        .qkv_bias = biased(m, ".attn.q"),
+        .bias = report_biased(m, ".attn.out"),
+        .qkv_bias = report_biased(m, ".attn.q"),
         .qk_norm = has(m, ".attn.q_norm"),
         .correction = has(m, ".moe.correction"),
     };
@@ -138,6 +146,22 @@ static enum pdl_status read_gpt(const struct pdl_model *m, const char *format,
     read_latent(m, g);
     read_rope(m, g);
     return PDL_OK;
+}
+
+enum pdl_status report_gpt_make(const struct pdl_model *m, const char *format,
+                                struct report_gpt *out, struct pdl_err *err)
+{
+    enum pdl_status st = read_gpt(m, format, out, err);
+
+    return st == PDL_OK ? report_usual(m, format, err) : st;
+}
+
+enum pdl_status report_gpt_suits(const struct pdl_model *m, const char *format,
+                                 struct pdl_err *err)
+{
+    struct report_gpt g;
+
+    return report_gpt_make(m, format, &g, err);
 }
 
 /* ---- the strategy ------------------------------------------------------ */
@@ -272,11 +296,9 @@ enum pdl_status report_launch_make(const struct pdl_export_job *job,
                                    const char *format, struct report_launch *l,
                                    struct pdl_err *err)
 {
-    enum pdl_status st = read_gpt(job->model, format, &l->gpt, err);
+    enum pdl_status st = report_gpt_make(job->model, format, &l->gpt, err);
 
     l->job = job;
-    if (st == PDL_OK)
-        st = report_usual(job->model, format, err);
     if (st == PDL_OK)
         st = report_cut_make(job, format, &l->cut, err);
     return st == PDL_OK ? read_stages(l, format, err) : st;

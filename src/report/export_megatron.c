@@ -154,11 +154,14 @@ static void model_args(const struct report_launch *l, struct pdl_sink *out)
     flag_if_int(out, g->kv_lora == 0 && g->head_dim * g->heads != g->hidden,
                 "--kv-channels", g->head_dim);
     flag_int(out, "--seq-length", g->tokens);
-    flag_int(out, "--max-position-embeddings", g->tokens);
+    flag_int(out, "--max-position-embeddings",
+             g->positions > g->tokens ? g->positions : g->tokens);
     vocab_args(l, out);
     flag(out, "--tokenizer-type NullTokenizer"); /* EDIT note below */
     flag_if(out, g->gated, "--swiglu");
     flag_if(out, g->rms, "--normalization RMSNorm");
+    if (g->epsilon > 0)
+        pdl_printf(out, "    --norm-epsilon %.6g\n", g->epsilon);
     flag_if(out, !g->bias, "--disable-bias-linear");
     flag_if(out, !g->bias && g->qkv_bias, "--add-qkv-bias");
     flag_if(out, g->qk_norm, "--qk-layernorm");
@@ -192,6 +195,7 @@ static void latent_args(const struct report_gpt *g, struct pdl_sink *out)
 
 static void expert_args(const struct report_launch *l, struct pdl_sink *out)
 {
+    const struct pdl_router *r = &l->job->model->router;
     const struct report_gpt *g = &l->gpt;
 
     if (g->experts == 0)
@@ -202,6 +206,13 @@ static void expert_args(const struct report_launch *l, struct pdl_sink *out)
     /* the bias is for sigmoids alone */
     flag_if(out, g->correction, "--moe-router-score-function sigmoid");
     flag_if(out, g->correction, "--moe-router-enable-expert-bias");
+    flag_if(out, r->softmax_first && !g->correction,
+            "--moe-router-pre-softmax");
+    if (r->scale > 0)
+        pdl_printf(out, "    --moe-router-topk-scaling-factor %.6g\n",
+                   r->scale);
+    flag_if_int(out, r->groups > 0, "--moe-router-num-groups", r->groups);
+    flag_if_int(out, r->groups > 0, "--moe-router-group-topk", r->of_groups);
     flag_int(out, "--moe-ffn-hidden-size", g->moe_ffn);
     flag_if_int(out, g->shared_ffn > 0, "--moe-shared-expert-intermediate-size",
                 g->shared_ffn);
@@ -357,4 +368,5 @@ const struct pdl_exporter report_export_megatron = {
     .name = "megatron",
     .summary = "a bash script that starts Megatron-LM",
     .write = write,
+    .suits = report_gpt_suits,
 };

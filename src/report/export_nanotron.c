@@ -13,10 +13,9 @@ struct rule {
     const char *what;
 };
 
-static enum pdl_status check(const struct report_launch *l, struct pdl_err *err)
+static enum pdl_status check_model(const struct report_gpt *g,
+                                   struct pdl_err *err)
 {
-    const struct pdl_strategy *s = l->job->strategy;
-    const struct report_gpt *g = &l->gpt;
     const struct rule rules[] = {
         {!g->rms || !g->rope || !g->gated || g->bias || g->qkv_bias ||
              g->qk_norm,
@@ -25,6 +24,27 @@ static enum pdl_status check(const struct report_launch *l, struct pdl_err *err)
          "its model has neither experts nor latent attention"},
         {g->heads * g->head_dim != g->hidden, "heads are hidden / heads wide"},
         {g->rope_scale > 0, "it does not stretch rotary positions"},
+    };
+
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
+        if (rules[i].broken)
+            return pdl_fail(err, PDL_EINVAL, "%s: %s", NAME, rules[i].what);
+    return PDL_OK;
+}
+
+static enum pdl_status suits(const struct pdl_model *m, const char *format,
+                             struct pdl_err *err)
+{
+    struct report_gpt g;
+    enum pdl_status st = report_gpt_make(m, format, &g, err);
+
+    return st == PDL_OK ? check_model(&g, err) : st;
+}
+
+static enum pdl_status check(const struct report_launch *l, struct pdl_err *err)
+{
+    const struct pdl_strategy *s = l->job->strategy;
+    const struct rule rules[] = {
         {l->job->precision != PDL_PREC_BF16, "it computes in bf16"},
         {l->job->sgd || l->job->dropout > 0 || l->job->unfused ||
              l->job->compile || l->job->async_tensor,
@@ -71,14 +91,15 @@ static void write_model(const struct report_gpt *g, struct pdl_sink *out)
                "    vocab_size: %lld\n"
                "    tie_word_embeddings: %s\n"
                "    rope_theta: %.6g\n"
-               "    rms_norm_eps: 1.0e-05\n"
+               "    rms_norm_eps: %.6g\n"
                "    bos_token_id: 1\n"
                "    eos_token_id: 2\n",
                (long long)g->hidden, (long long)g->ffn, (long long)g->layers,
                (long long)g->heads, (long long)g->kv_heads,
                (long long)g->tokens, (long long)g->vocab,
                g->tied ? "true" : "false",
-               g->rope_base > 0 ? g->rope_base : 10000);
+               g->rope_base > 0 ? g->rope_base : 10000,
+               g->epsilon > 0 ? g->epsilon : 1e-5);
 }
 
 static void write_parallelism(const struct report_launch *l,
@@ -143,6 +164,8 @@ static enum pdl_status write(const struct pdl_export_job *job,
     enum pdl_status st = report_launch_make(job, NAME, &l, err);
 
     if (st == PDL_OK)
+        st = check_model(&l.gpt, err);
+    if (st == PDL_OK)
         st = check(&l, err);
     if (st != PDL_OK)
         return st;
@@ -167,4 +190,5 @@ const struct pdl_exporter report_export_nanotron = {
     .name = "nanotron",
     .summary = "a YAML file for Hugging Face's nanotron",
     .write = write,
+    .suits = suits,
 };

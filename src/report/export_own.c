@@ -66,7 +66,7 @@ static enum pdl_status write(const struct pdl_export_job *job,
 }
 
 const struct pdl_exporter report_export_own = {
-    NAME, "script of one paradl train line", write};
+    NAME, "script of one paradl train line", write, NULL};
 
 /* ---- and back ------------------------------------------------------------ */
 

@@ -102,10 +102,17 @@ static enum pdl_status check(const struct report_launch *l, bool toml,
 }
 
 /* Equal stages are counted, embedding and head taken as no layer; others are
- * named by write_parts. */
+ * named by write_parts, and where a rank has more than two, since how many
+ * follows from the number of layers, which is the model's. */
+static bool counted(const struct report_launch *l)
+{
+    return l->cut.pipe == 1 ||
+           (l->cut.stage_layers > 0 && l->cut.virtual_stages <= 2);
+}
+
 static void stages(const struct report_launch *l, struct fields *t)
 {
-    if (l->cut.pipe == 1 || l->cut.stage_layers == 0)
+    if (l->cut.pipe == 1 || !counted(l))
         return;
     put_int(t, "parallelism", "pipeline_parallel_layers_per_stage",
             l->cut.stage_layers);
@@ -119,7 +126,7 @@ static void write_parts(const struct report_launch *l, const char *key,
 {
     int64_t layer = 0;
 
-    if (l->cut.pipe == 1 || l->cut.stage_layers > 0)
+    if (counted(l))
         return;
     pdl_printf(out, "%s = [\n", key);
     for (int64_t s = 0; s < l->cut.stages; s++) {
@@ -355,10 +362,12 @@ const struct pdl_exporter report_export_torchtitan = {
     .name = "torchtitan",
     .summary = "a torchtitan recipe in Python (since 2026)",
     .write = write_recipe,
+    .suits = report_gpt_suits,
 };
 
 const struct pdl_exporter report_export_torchtitan_toml = {
     .name = "torchtitan-toml",
     .summary = "a torchtitan TOML file (up to 0.2.2)",
     .write = write_toml,
+    .suits = report_gpt_suits,
 };

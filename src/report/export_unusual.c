@@ -68,7 +68,7 @@ static bool differs(const struct pdl_attr *a, const struct pdl_attr *b)
 }
 
 struct found {
-    const char *what[NNAMED + 8];
+    const char *what[NNAMED + 20];
     int n;
 };
 
@@ -110,6 +110,66 @@ static void by_numbers(const struct pdl_node *n, const struct pdl_node *core,
         "ReLU");
 }
 
+/* Norms of a launcher have weights; layer norms biases, too. Those of queries
+ * and keys are of each head. */
+static void by_norms(const struct pdl_model *m, const struct pdl_node *n,
+                     const struct pdl_node *core, struct found *f)
+{
+    enum pdl_op_id id = pdl_op_id(n->op);
+    bool layer = id == PDL_ID_LAYER_NORM, of_heads;
+
+    if (!layer && id != PDL_ID_RMS_NORM)
+        return;
+    of_heads = ends_with(n->name, ".attn.q_norm") ||
+               ends_with(n->name, ".attn.k_norm");
+    add(f, n->nweights == 0, "norms without weights");
+    add(f, layer && n->nweights == 1, "layer norms without biases");
+    add(f,
+        of_heads && n->nweights > 0 &&
+            m->tensors[n->weights[0]].dim[0] != core->attr.head_dim,
+        "norms of queries and keys over all heads");
+}
+
+static bool starts_with(const char *name, const char *start)
+{
+    return strncmp(name, start, strlen(start)) == 0;
+}
+
+/* Biases are of all layers, of queries, keys and values alone, or of none. */
+static void by_biases(const struct pdl_model *m, struct found *f)
+{
+    const struct pdl_node *out = report_node(m, ".attn.out");
+    const struct pdl_node *down = report_node(m, ".ffn.down");
+    const struct pdl_node *experts = report_node(m, ".moe.experts");
+    bool all = out && out->nweights > 1;
+
+    add(f,
+        (down && (down->nweights > 1) != all) ||
+            (all && !report_biased(m, ".attn.q")),
+        "biases of some layers alone");
+    add(f, experts && !experts->attr.no_bias, "biases of experts");
+    add(f, report_biased(m, ".moe.router"), "a bias of the router");
+    add(f, report_biased(m, "head"), "a bias of the head");
+}
+
+static void by_whole(const struct pdl_model *m, struct found *f)
+{
+    const struct pdl_node *act = report_node(m, ".ffn.act");
+
+    if (!act)
+        act = report_node(m, ".moe.shared.act");
+    add(f,
+        act && pdl_op_id(act->op) == PDL_ID_GELU &&
+            (report_node(m, ".ffn.gate") || report_node(m, ".moe.shared.gate")),
+        "gates of GELU");
+    by_biases(m, f);
+    for (int i = 0; i < m->nunknown; i++)
+        add(f, true,
+            starts_with(m->unknown_ops[i], "model_type:")
+                ? "a model_type that is not known"
+                : "parts that are not known");
+}
+
 static bool has_positions(const struct pdl_model *m)
 {
     for (int i = 0; i < m->nnodes; i++)
@@ -132,17 +192,22 @@ enum pdl_status report_usual(const struct pdl_model *m, const char *format,
 {
     const struct pdl_node *core = first_core(m);
     struct found f = {.n = 0};
-    char list[320] = "";
+    char list[640] = "";
     size_t len = 0;
 
     for (int i = 0; i < m->nnodes; i++) {
         by_name(&m->nodes[i], &f);
-        if (core)
+        if (core) {
             by_numbers(&m->nodes[i], core, &f);
+            by_norms(m, &m->nodes[i], core, &f);
+        }
     }
+    by_whole(m, &f);
     add(&f, !has_positions(m), "no positions, or those of ALiBi");
     /* Megatron's latent attention stretches as DeepSeek's does (yarn) */
-    if (m->inexact && !(is_latent(m) && strstr(m->inexact, "rotary")))
+    if (m->inexact &&
+        !(is_latent(m) &&
+          strcmp(m->inexact, "its scaling of rotary positions") == 0))
         add(&f, true, m->inexact);
     if (f.n == 0)
         return PDL_OK;

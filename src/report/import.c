@@ -301,6 +301,8 @@ static const char *model(pdl_arena *a, const struct report_setup *s,
     put(&b.sink, "ffn", s->experts > 0 && s->moe_ffn ? s->moe_ffn : s->ffn);
     put(&b.sink, "vocab", padded(s));
     put(&b.sink, "seq", s->tokens);
+    if (!llama && s->positions > s->tokens)
+        put(&b.sink, "positions", s->positions);
     put(&b.sink, "experts", s->experts);
     put(&b.sink, "topk", s->experts > 0 ? s->topk ? s->topk : 2 : 0);
     pdl_printf(&b.sink, ",gated=%d,tied=%d", s->swiglu, !s->untied);

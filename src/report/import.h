@@ -26,6 +26,7 @@ struct report_setup {
     int64_t nstages;
     /* the model */
     int64_t layers, hidden, heads, kv_heads, head_dim, ffn, tokens, vocab;
+    int64_t positions;
     int64_t padded_vocab, vocab_multiple;
     int64_t experts, topk, moe_ffn;
     int64_t shared_ffn, dense, q_lora, kv_lora, nope, rope_dim, v_dim;

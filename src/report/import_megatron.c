@@ -64,6 +64,7 @@ static const struct flag flags[] = {
     {"--num-query-groups", COUNT, AT(kv_heads), NULL},
     {"--kv-channels", COUNT, AT(head_dim), NULL},
     {"--seq-length", COUNT, AT(tokens), NULL},
+    {"--max-position-embeddings", COUNT, AT(positions), NULL},
     {"--vocab-size", COUNT, AT(vocab), NULL},
     {"--padded-vocab-size", COUNT, AT(padded_vocab), NULL},
     {"--make-vocab-size-divisible-by", COUNT, AT(vocab_multiple), NULL},

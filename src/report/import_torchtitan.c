@@ -5,8 +5,9 @@
  * which may have many lines, whether "float8" is in them and how many lists
  * they hold. Inline tables and multi-line strings are passed over. Defaults
  * are those of 0.2.2 (torchtitan/config/job_config.py).
- * Configurations since 2026 are Python and cannot be read without running
- * them. */
+ * Configurations since 2026 are Python, which is not run: of a recipe the lines
+ * config.section.key = value are read alike; what it takes over from another
+ * recipe is not known. */
 #include "import.h"
 
 #include <ctype.h>
@@ -22,11 +23,15 @@ struct titan {
     int64_t parts, part_layers[MAX_PARTS];
     bool shard_all; /* -1: all ranks that are left */
     bool offload;
+    bool no_seq; /* of a recipe's tensor ranks */
+    /* a recipe's, in tokens; 0: it is a TOML file */
+    int64_t step_tokens, micro_tokens;
+    char checkpointing[40];
     char model[64], flavor[64], mode[32], option[32], schedule[40], type[32];
     char rotate[32], reshard[32];
 };
 
-enum kind { COUNT, TEXT, YES, FLOAT8, LISTS };
+enum kind { COUNT, TEXT, YES, NO, WORD, FLOAT8, LISTS };
 
 struct key {
     const char *section, *name;
@@ -72,6 +77,13 @@ static const struct key keys[] = {
     {"training", "enable_cpu_offload", YES, AT(offload)},
     {"activation_checkpoint", "mode", TEXT, BUF(mode)},
     {"activation_checkpoint", "selective_ac_option", TEXT, BUF(option)},
+    {"training", "max_context_length", COUNT, AT(setup.tokens)},
+    {"training", "num_tokens_per_microbatch_per_dp_rank", COUNT,
+     AT(micro_tokens)},
+    {"training", "num_tokens_per_train_step", COUNT, AT(step_tokens)},
+    {"parallelism", "enable_sequence_parallel", NO, AT(no_seq)},
+    {"compile", "enable_async_tensor_parallel", YES, AT(setup.async_tensor)},
+    {"", "activation_checkpoint", WORD, BUF(checkpointing)},
 };
 // clang-format on
 #undef AT
@@ -130,11 +142,17 @@ static int open_brackets(const char *s, const char *e)
     return n;
 }
 
-/* section.key = value: what is before the last dot belongs to the table. */
+/* section.key = value: what is before the last dot belongs to the table. A
+ * recipe's lines begin with "config.". */
 static void split_key(struct line *l)
 {
-    char *dot = strrchr(l->key, '.');
+    static const char recipe[] = "config.";
+    size_t n = sizeof recipe - 1;
+    char *dot;
 
+    if (strncmp(l->key, recipe, n) == 0)
+        memmove(l->key, l->key + n, strlen(l->key + n) + 1);
+    dot = strrchr(l->key, '.');
     snprintf(l->table, sizeof l->table, "%s", l->section);
     if (!dot)
         return;
@@ -252,9 +270,15 @@ static enum pdl_status set(struct titan *t, const struct key *k, struct line *l,
         trimmed(l->value + 1, l->value + n - 1, (char *)t + k->offset, k->size);
         return PDL_OK;
     }
-    if (k->kind == YES || k->kind == FLOAT8) {
-        bool yes = k->kind == YES ? strcmp(l->value, "true") == 0
-                                  : count_of(l, "float8") > 0;
+    if (k->kind == WORD) {
+        trimmed(l->value, l->value + n, (char *)t + k->offset, k->size);
+        return PDL_OK;
+    }
+    if (k->kind == YES || k->kind == NO || k->kind == FLOAT8) {
+        bool yes = k->kind == FLOAT8 ? count_of(l, "float8") > 0
+                   : k->kind == NO   ? strcmp(l->value, "False") == 0
+                                     : strcmp(l->value, "true") == 0 ||
+                                         strcmp(l->value, "True") == 0;
 
         memcpy((char *)t + k->offset, &yes, sizeof yes);
         return PDL_OK;
@@ -302,7 +326,8 @@ static enum pdl_status read_lines(struct titan *t, struct pdl_bytes in,
     return l.section[0] || known
                ? PDL_OK
                : pdl_fail(err, PDL_EPARSE,
-                          "%s: no [section] in it: not a torchtitan TOML file",
+                          "%s: no [section] and no line 'config.section.key = "
+                          "value' in it: not a torchtitan file",
                           name);
 }
 
@@ -401,6 +426,23 @@ static enum pdl_status settle_stages(pdl_arena *a, struct titan *t,
     return report_stages_share(a, s, n, t->first_less, t->last_less, err);
 }
 
+/* Of a recipe: None, FullAC.Config(), SelectiveAC.Config(). */
+static void settle_recipe(struct titan *t, struct pdl_launch *out)
+{
+    struct report_setup *s = &t->setup;
+
+    s->recompute_full = strncmp(t->checkpointing, "FullAC", 6) == 0;
+    s->recompute_op = strncmp(t->checkpointing, "SelectiveAC", 11) == 0;
+    if (!t->checkpointing[0])
+        report_note(out, "no activation_checkpoint in it: nothing is taken to "
+                         "be recomputed");
+    report_note(out, "what a recipe takes over from another is not known");
+    if (s->tokens < 1)
+        return;
+    s->micro_batch = t->micro_tokens / s->tokens;
+    s->global_batch = t->step_tokens / s->tokens;
+}
+
 /* "2", its default, recomputes every second layer, as a whole. */
 static void settle_recompute(struct titan *t, struct pdl_launch *out)
 {
@@ -425,12 +467,16 @@ static void settle(struct titan *t, int64_t pes, struct pdl_launch *out)
                     (s->context ? s->context : 1);
 
     s->overlap = true;
-    s->seq = s->tensor > 1;
+    s->seq = s->tensor > 1 && !t->no_seq;
     s->bf16 = !t->type[0] || strcmp(t->type, "bfloat16") == 0;
     s->fp16 = strcmp(t->type, "float16") == 0;
-    settle_recompute(t, out);
+    if (t->step_tokens > 0)
+        settle_recipe(t, out);
+    else
+        settle_recompute(t, out);
     settle_schedule(t, out);
-    s->context_gather = strcmp(t->rotate, "alltoall") != 0;
+    s->context_gather =
+        t->step_tokens == 0 && strcmp(t->rotate, "alltoall") != 0;
     s->offload_optimizer = t->offload;
     if (t->offload)
         report_note(out, "enable_cpu_offload is taken as offload=optimizer: "
@@ -449,6 +495,8 @@ static void settle(struct titan *t, int64_t pes, struct pdl_launch *out)
      * of one sample unless the file says their size */
     if (t->local_batch == 0)
         t->local_batch = 8;
+    if (t->step_tokens > 0)
+        return;
     if (s->pipe < 2)
         s->micro_batch = t->local_batch;
     else if (s->micro_batch == 0)
@@ -482,6 +530,6 @@ static enum pdl_status read(pdl_arena *a, struct pdl_bytes in, const char *name,
 
 const struct pdl_launch_reader report_import_torchtitan = {
     .name = "torchtitan",
-    .summary = "a torchtitan TOML file (up to 0.2.2)",
+    .summary = "a torchtitan recipe, or a TOML file (up to 0.2.2)",
     .read = read,
 };

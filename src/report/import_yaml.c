@@ -183,6 +183,7 @@ static enum pdl_status read_accelerate(pdl_arena *a, struct pdl_bytes in,
         s.zero_group = 0;
     if (pes > 0)
         s.world = pes;
+    out->script_batch = true;
     report_note(out, "batch and accumulation are the script's: 1 sample a PE "
                      "is taken unless --batch says it");
     return report_setup_finish(a, &s, name, out, err);

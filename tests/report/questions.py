@@ -15,6 +15,7 @@ FRAMEWORK = {"megatron": "megatron", "torchtitan": "torchtitan",
              "nanotron": "nanotron", "accelerate": "pytorch",
              "deepspeed": "megatron-deepspeed"}
 READER = {"megatron": "megatron-args", "nanotron": "nanotron",
+          "torchtitan": "torchtitan",
           "accelerate": "accelerate", "deepspeed": "deepspeed"}
 HEADROOM = .1
 
@@ -38,7 +39,7 @@ def run(paradl, *args):
 def back(paradl, path, export, model, question, first):
     """Step and memory of the file that was written."""
     ask = ["project", "--from", READER[export], path]
-    if export in ("deepspeed", "accelerate"):
+    if export in ("deepspeed", "accelerate", "torchtitan"):
         ask.append(model)
     if export == "accelerate":  # accumulation is the script's
         ask += ["--strategy", first["strategy"], "--batch", question[3]]

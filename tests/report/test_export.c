@@ -290,6 +290,111 @@ static void what_cannot_be_said_is_refused(void **state)
     }
 }
 
+/* A config.json of this type and with these keys as Megatron's script, or why
+ * there is none. */
+static void export_config(const char *keys, struct pdl_buf *b,
+                          struct pdl_err *err)
+{
+    struct draw d;
+    const char *text = pdl_arena_printf(
+        arena,
+        "{\"hidden_size\": 64, \"num_hidden_layers\": 2, "
+        "\"num_attention_heads\": 4, \"num_key_value_heads\": 4, "
+        "\"intermediate_size\": 128, \"vocab_size\": 256, "
+        "\"max_position_embeddings\": 64, %s}",
+        keys);
+
+    assert_int_equal(pdl_system_open(arena, "dgx-a100", &d.sys, NULL), PDL_OK);
+    assert_int_equal(pdl_strategy_parse(arena, "data=8", &d.strategy, NULL),
+                     PDL_OK);
+    d.job = (struct pdl_export_job){
+        .strategy = &d.strategy, .system = &d.sys, .batch = 64};
+    if (pdl_model_hf(arena, (struct pdl_bytes){text, strlen(text)},
+                     "config.json", NULL, &d.job.model, err) != PDL_OK)
+        fail_msg("%s: %s", keys, err->msg);
+    *err = (struct pdl_err){"", ""};
+    (void)pdl_export(&d.job, "megatron", &b->sink, err);
+}
+
+#define MOE "\"num_experts\": 4, \"num_experts_per_tok\": 2"
+
+/* What a configuration has and the script cannot say is named, also where the
+ * file leaves it to its class. */
+static void configurations_are_exported_whole_or_not(void **state)
+{
+    static const struct {
+        const char *keys, *what;
+    } rows[] = {
+        {"\"model_type\": \"opt\", \"ffn_dim\": 128, "
+         "\"word_embed_proj_dim\": 64, \"do_layer_norm_before\": true",
+         "ReLU"},
+        {"\"model_type\": \"gemma\", \"head_dim\": 16", "gates of GELU"},
+        {"\"model_type\": \"gemma\", \"head_dim\": 16", "of embeddings"},
+        {"\"model_type\": \"olmo\"", "norms without weights"},
+        {"\"model_type\": \"olmoe\", " MOE, "over all heads"},
+        {"\"model_type\": \"granite\", \"logits_scaling\": 8", "of logits"},
+        {"\"model_type\": \"glm\", \"head_dim\": 16, "
+         "\"attention_bias\": true",
+         "a part of each head"},
+        {"\"model_type\": \"nemotron\"", "activation function"},
+        {"\"model_type\": \"smollm3\"", "layers without positions"},
+        {"\"model_type\": \"llama\", \"mlp_bias\": true", "some layers"},
+        {"\"model_type\": \"llamb\"", "model_type that is not known"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct pdl_err err = {"", ""};
+        struct pdl_buf b;
+
+        pdl_buf_init(&b);
+        export_config(rows[i].keys, &b, &err);
+        if (!strstr(err.msg, rows[i].what))
+            fail_msg("%s: '%s' does not say '%s'", rows[i].keys, err.msg,
+                     rows[i].what);
+        pdl_buf_free(&b);
+    }
+}
+
+/* What it can say stands there. */
+static void routers_and_norms_are_written(void **state)
+{
+    static const struct {
+        const char *keys, *has, *has_not;
+    } rows[] = {
+        {"\"model_type\": \"llama\", \"rms_norm_eps\": 1e-5",
+         "--norm-epsilon 1e-05", "--moe-"},
+        {"\"model_type\": \"qwen3_moe\", \"head_dim\": 16, "
+         "\"norm_topk_prob\": true, \"moe_intermediate_size\": 64, " MOE,
+         "--moe-router-topk 2", "--moe-router-pre-softmax"},
+        {"\"model_type\": \"qwen3_moe\", \"head_dim\": 16, "
+         "\"norm_topk_prob\": false, \"moe_intermediate_size\": 64, " MOE,
+         "--moe-router-pre-softmax", "--moe-router-num-groups"},
+        {"\"model_type\": \"deepseek\", \"n_routed_experts\": 4, "
+         "\"num_experts_per_tok\": 2, \"routed_scaling_factor\": 2.5, "
+         "\"n_group\": 2, \"topk_group\": 1",
+         "--moe-router-topk-scaling-factor 2.5\n"
+         "    --moe-router-num-groups 2\n    --moe-router-group-topk 1\n",
+         "sigmoid"},
+    };
+
+    (void)state;
+    load_flags();
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct pdl_err err = {"", ""};
+        struct pdl_buf b;
+
+        pdl_buf_init(&b);
+        export_config(rows[i].keys, &b, &err);
+        if (!b.text || !strstr(b.text, rows[i].has) ||
+            strstr(b.text, rows[i].has_not))
+            fail_msg("%s: %s%s", rows[i].keys, err.msg, b.text ? b.text : "");
+        every_flag_exists(b.text);
+        pdl_buf_free(&b);
+    }
+    free(flags);
+}
+
 /* Reads a schedule back: the tasks of each row, and whether each comes after
  * what it needs by the columns alone. */
 static int64_t read_csv(const char *text, const struct pdl_tasks *want)
@@ -402,6 +507,8 @@ int main(void)
         cmocka_unit_test(deepspeed_batches_multiply),
         cmocka_unit_test(torchtitan_degrees_multiply_to_the_world),
         cmocka_unit_test(what_cannot_be_said_is_refused),
+        cmocka_unit_test(configurations_are_exported_whole_or_not),
+        cmocka_unit_test(routers_and_norms_are_written),
         cmocka_unit_test(schedules_read_back_as_they_were_written),
         cmocka_unit_test(names_cannot_become_commands),
     };

@@ -56,6 +56,13 @@ static void what_is_exported_comes_back(void **state)
         {"llama3-8b", "data=8,tensor=8+seq,zero=3", "torchtitan-toml", 64},
         {"llama3-8b", "pipe=4(gpipe,m=8),data=8,zero=3,recompute=full",
          "torchtitan-toml", 64},
+        {"llama3-8b", "data=8,tensor=8+seq,zero=3", "torchtitan", 64},
+        {"llama3-8b", "data=4,context=2,zero=3,accumulate=8", "torchtitan", 64},
+        {"llama3-8b",
+         "pipe=4(1f1b,m=8),data=8,tensor=2,zero=3,recompute=selective-op",
+         "torchtitan", 64},
+        {"llama3-8b", "pipe=4(gpipe,m=8),data=8,zero=3,recompute=full",
+         "torchtitan", 64},
     };
 
     (void)state;
@@ -362,6 +369,34 @@ static void torchtitan_says_precision_compiler_and_model(void **state)
     assert_null(out.model);
 }
 
+/* A recipe of 2026 as somebody writes it; the rest is its base's. */
+static void torchtitan_recipes_are_read_by_their_lines(void **state)
+{
+    static const char text[] =
+        "from my_recipes import base\n\n\ndef job():\n"
+        "    config = base()\n"
+        "    config.training.max_context_length = 4_096\n"
+        "    config.training.num_tokens_per_microbatch_per_dp_rank = 8192\n"
+        "    config.training.num_tokens_per_train_step = 262144\n"
+        "    config.parallelism.data_parallel_shard_degree = 8  # a node\n"
+        "    config.parallelism.tensor_parallel_degree = 2\n"
+        "    config.parallelism.enable_sequence_parallel = False\n"
+        "    config.compile.enable = True\n"
+        "    config.activation_checkpoint = FullAC.Config()\n"
+        "    return config\n";
+    struct pdl_launch out;
+
+    (void)state;
+    assert_int_equal(read_text("torchtitan", text, 0, &out, NULL), PDL_OK);
+    assert_string_equal(
+        canonical(out.strategy),
+        canonical("data=8,tensor=2,accumulate=4,zero=3,recompute=full"));
+    assert_int_equal(out.batch, 64);
+    assert_int_equal(out.pes, 16);
+    assert_true(out.compile && !out.async_tensor);
+    assert_null(out.model);
+}
+
 static void nonsense_is_one_line(void **state)
 {
     static const struct {
@@ -419,6 +454,7 @@ int main(void)
         cmocka_unit_test(the_scheduler_says_how_many_pes),
         cmocka_unit_test(what_is_left_out_is_said),
         cmocka_unit_test(torchtitan_says_precision_compiler_and_model),
+        cmocka_unit_test(torchtitan_recipes_are_read_by_their_lines),
         cmocka_unit_test(nonsense_is_one_line),
     };
     int rc;

@@ -87,10 +87,9 @@ bool cli_job_exports(const struct cli_job *j, const struct cli_export *x)
 static const struct {
     const char *format, *reader;
 } readers[] = {
-    {"megatron", "megatron-args"},
-    {"deepspeed", "deepspeed"},
-    {"torchtitan-toml", "torchtitan"},
-    {"nanotron", "nanotron"},
+    {"megatron", "megatron-args"}, {"deepspeed", "deepspeed"},
+    {"torchtitan", "torchtitan"},  {"torchtitan-toml", "torchtitan"},
+    {"nanotron", "nanotron"},      {"accelerate", "accelerate"},
     {"paradl", "paradl"},
 };
 
@@ -133,17 +132,26 @@ static enum pdl_status same_model(pdl_arena *a, const struct pdl_model *m,
                     (long long)x.parameters);
 }
 
-/* The strategy as it reads, on our own network: the same step and memory. */
-static enum pdl_status same_plan(const struct cli_job *j,
+/* The strategy as it reads, on our own network: the same step and memory. A
+ * batch that the script says, not the file, is as it was. */
+static enum pdl_status same_plan(pdl_arena *a, const struct cli_job *j,
                                  const struct pdl_launch *l,
                                  struct pdl_err *err)
 {
-    struct cli_question q = {.batch = l->batch, .pes = l->pes};
+    bool ours = l->script_batch;
+    struct cli_question q = {.batch = ours ? j->x.batch : l->batch,
+                             .pes = l->pes};
     struct cli_job back = {.job = NULL};
+    const char *strategy = l->strategy;
     enum pdl_status st = cli_job_fork(j, &back, err);
 
+    if (ours && j->strategy.accumulate > 1)
+        strategy = pdl_arena_printf(a, "%s,accumulate=%lld", strategy,
+                                    (long long)j->strategy.accumulate);
+    if (st == PDL_OK && !strategy)
+        st = pdl_fail(err, PDL_ENOMEM, "out of memory");
     if (st == PDL_OK)
-        st = cli_job_price(&q, l->strategy, &back, err);
+        st = cli_job_price(&q, strategy, &back, err);
     if (st == PDL_OK &&
         (!near(back.x.step_s, j->x.step_s, SAME) ||
          !near((double)back.x.peak_bytes, (double)j->x.peak_bytes, SAME)))
@@ -173,7 +181,7 @@ static enum pdl_status read_back(const struct cli_job *j,
     if (st == PDL_OK && l.model && strchr(l.model, ':'))
         st = same_model(a, j->model, l.model, err);
     if (st == PDL_OK)
-        st = same_plan(j, &l, err);
+        st = same_plan(a, j, &l, err);
     pdl_arena_destroy(a);
     return st;
 }

@@ -5,6 +5,8 @@
  * planned. */
 #include "cli/questions/framework.h"
 
+#include "paradl/report.h"
+
 #include <string.h>
 
 /* Formats that are of no framework (sbatch, pipeline-csv) are not here. */
@@ -40,9 +42,13 @@ struct cli_for cli_framework_for(const struct pdl_model *m, const char *asked,
     if (per_layer)
         return (struct cli_for){"own", "which alone runs axes and copies of "
                                        "single layers; --framework chooses"};
-    if (transformer)
+    if (transformer && pdl_export_suits(m, "megatron", NULL) == PDL_OK)
         return (struct cli_for){
             "megatron", "the default for transformers; --framework chooses"};
+    if (transformer)
+        return (struct cli_for){"pytorch",
+                                "the default for transformers that megatron's "
+                                "launch file cannot say; --framework chooses"};
     return (struct cli_for){"own", "the default for networks that are no "
                                    "transformers; --framework chooses"};
 }
@@ -74,6 +80,8 @@ enum pdl_status cli_open_for(struct cli_question *q, const char *export,
     cli_job_close(j);
     *j = (struct cli_job){.job = NULL};
     st = cli_job_open(q, j, err);
+    if (st == PDL_OK && export)
+        st = pdl_export_suits(j->model, export, err);
     if (st == PDL_OK && j->oracle.framework &&
         !pdl_framework_runs(j->oracle.framework)->exporter)
         whose->why = "as asked; for projection only: no job of it is written";
