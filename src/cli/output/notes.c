@@ -243,7 +243,7 @@ static void note_network(const struct cli_job *j, struct cli_notes *out)
     if (!f || !f->exporter ||
         pdl_export_suits(j->model, f->exporter, &cannot) == PDL_OK)
         return;
-    snprintf(note, sizeof note, "no job is written for it: %s", cannot.msg);
+    snprintf(note, sizeof note, "no job is written for it: %.220s", cannot.msg);
     cli_note(out, note);
 }
 
