@@ -65,6 +65,8 @@ check-long: check check-code
 	@PDL_LONG=1 $(CTEST) $(BUILD) -L '^run$$'
 	@PDL_LONG=1 tests/peers/text_torch.sh $(BUILD)/paradl || [ $$? = 77 ]
 	@PDL_LONG=1 tests/peers/wheel.sh $(BUILD)/paradl || [ $$? = 77 ]
+	@PDL_LONG=1 tests/peers/packages.sh $(BUILD)/paradl || [ $$? = 77 ]
+	@packaging/aarch64.sh $(BUILD)/paradl || [ $$? = 77 ]
 	@PDL_LONG=1 tests/peers/simgrid_flows.sh $(BUILD)/paradl || [ $$? = 77 ]
 	@PDL_LONG=1 tools/check-tidy.sh $(BUILD)
 	@tools/select-form.py $(BUILD)/paradl tests/data/oracle/runs.json \
