@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import (Any, Dict, List, Optional, Sequence, Type, Union, cast)
 
 from ._library import Answer, Progress, lib
-from .errors import InputError
+from .errors import InputError, UsageError
 from .results import (Design, FitIn, Plan, Projection, Result, Runs, Scaling,
                       Simulation, Validation, result_of)
 
@@ -26,7 +26,14 @@ Value = Union[None, bool, int, float, str, "os.PathLike[str]", Sequence[str],
 def _text(value: Value) -> str:
     if isinstance(value, (list, tuple)):
         return ",".join(str(v) for v in value)
-    return os.fspath(value) if isinstance(value, os.PathLike) else str(value)
+    if isinstance(value, (str, os.PathLike)):
+        return os.fspath(value)
+    if not hasattr(value, "__index__") and not hasattr(value, "__float__"):
+        raise UsageError(
+            f"{type(value).__name__} is no name, file or number",
+            "a torch.nn.Module goes through paradl.from_torch"
+            if hasattr(value, "state_dict") else "")
+    return str(value)
 
 
 def _list(texts: Union[None, str, Sequence[str]]) -> Optional[str]:

@@ -88,6 +88,9 @@ class Result(Mapping[str, Any]):
         [1, 2, 4]
         """
         rows = self._fields.get(self._rows, self._fields)
+        others = [v for k, v in self._fields.items() if k != "schema"]
+        if len(others) == 1 and isinstance(others[0], list):
+            rows = others[0]  # a list of things
         return [_flat(r) for r in (rows if isinstance(rows, list) else [rows])]
 
     def to_dataframe(self) -> Any:
@@ -117,6 +120,8 @@ class Result(Mapping[str, Any]):
     def __repr__(self) -> str:
         shown = [f"{k}={v!r}" for k, v in self._fields.items()
                  if k != "schema" and not isinstance(v, (dict, list))]
+        shown = shown or [f"{len(v)} {k}" for k, v in self._fields.items()
+                          if isinstance(v, list)]
         return f"{type(self).__name__}({', '.join(shown[:8])})"
 
 

@@ -80,6 +80,17 @@ class Errors(unittest.TestCase):
         with self.assertRaises(paradl.InputError):
             paradl.plan("lenet5", system="--json", pes=4, batch=64)
 
+    def test_what_is_no_model(self):
+        class Module:
+            def state_dict(self):
+                return {}
+        for wrong, hint in (({"model_type": "gpt2"}, ""), (None, ""),
+                            (Module(), "from_torch")):
+            with self.assertRaises(paradl.UsageError) as caught:
+                paradl.plan(wrong, system="dgx-a100", pes=8, batch=64)
+            self.assertIn(type(wrong).__name__, caught.exception.message)
+            self.assertIn(hint, caught.exception.hint)
+
     def test_what_is_no_json(self):
         e = self.fails(paradl.UsageError, "plan", "lenet5", help=True)
         self.assertIn("paradl.options", e.hint)
@@ -162,6 +173,13 @@ class Results(unittest.TestCase):
         fit = paradl.fit_in("lenet5", system="dgx-a100", pes=4, batch=64)
         self.assertIn("<table>", fit._repr_html_())
         self.assertEqual(fit.to_records()[0]["question"], "as_asked")
+
+    def test_lists(self):
+        found = paradl.collective("list")
+        names = [r["name"] for r in found.to_records()]
+        self.assertIn("ring", names)
+        self.assertIn(str(len(names)), repr(found))
+        self.assertIn("ring", found._repr_html_())
 
     def test_dataframe(self):
         try:
