@@ -3,14 +3,19 @@
 # PARADL
 set -e
 paradl=$(realpath "$1")
+schemas=$(realpath "$(dirname "$0")/../../doc/formats/json")
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 cd "$tmp"
 "$paradl" calibrate -n 2 --max-ranks 3 --rounds 1 --seconds 1ms --name mine -o my.yaml \
     --json --quiet >my.json
-python3 - <<'END'
+python3 - "$schemas/calibrate-machine.schema.json" <<'END'
 import json
+import sys
 d = json.load(open("my.json"))
+schema = json.load(open(sys.argv[1]))
+assert set(d) == set(schema["properties"]) == set(schema["required"]), set(d)
+assert d["schema"] == schema["title"], d["schema"]
 s = d["system"]
 assert s["name"] == "mine", s["name"]
 assert 0 < d["error_after"] <= d["error_before"] or d["rows"] == 0

@@ -540,7 +540,7 @@ static void print_json(const struct draft *d, double seconds)
     struct pdl_json w;
 
     pdl_json_init(&w, cli_out());
-    pdl_json_schema(&w, "calibrate");
+    pdl_json_schema(&w, "calibrate-machine");
     pdl_json_kint(&w, "rows", d->kernels.rows);
     pdl_json_knum(&w, "error_before", d->kernels.before);
     pdl_json_knum(&w, "error_after", d->kernels.after);
