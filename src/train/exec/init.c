@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { MANY = 1 << 14 }; /* elements that are worth a second thread */
+
 enum shape { ZERO, ONE, UNIFORM, NORMAL };
 
 struct init {
@@ -83,35 +85,50 @@ static struct init find_init(const struct pdl_model *m, int tensor)
     return (struct init){ZERO, 0};
 }
 
+/* Elements that differ in the last dimension only: row `row` of the part. */
+static void draw_row(const pdl_trainer *t, int tensor, const struct init *in,
+                     const struct pdl_train_part *part, int64_t row)
+{
+    const struct pdl_plan_tensor *p = &t->plan->tensors[tensor];
+    const struct pdl_box *b = &part->box;
+    int last = p->ndims - 1;
+    int64_t i[PDL_BOX_DIMS] = {0}, e = 0;
+
+    for (int d = last - 1; d >= 0; d--) {
+        int64_t n = b->hi[d] - b->lo[d];
+
+        i[d] = b->lo[d] + row % n;
+        row /= n;
+    }
+    for (int d = 0; d < last; d++)
+        e = e * p->dim[d] + i[d];
+    for (i[last] = b->lo[last]; i[last] < b->hi[last]; i[last]++)
+        pdl_train_put(
+            part, i,
+            draw(in, t->opt.seed, p->model_tensor, e * p->dim[last] + i[last]));
+}
+
+/* By all threads of the rank: large networks have many weights. */
 static void draw_all(const pdl_trainer *t, int tensor, enum pdl_dtype dtype,
                      void *data)
 {
     const struct pdl_plan_tensor *p = &t->plan->tensors[tensor];
     const struct train_array *a = &t->arrays[tensor];
-    struct pdl_train_part part = {.dtype = dtype,
-                                  .ndims = p->ndims,
-                                  .box = a->box,
-                                  .channels_last = a->channels_last,
-                                  .data = data};
-    int64_t i[PDL_BOX_DIMS] = {0};
-    struct init in = find_init(t->plan->model, p->model_tensor);
-    int d;
+    const struct pdl_train_part part = {.dtype = dtype,
+                                        .ndims = p->ndims,
+                                        .box = a->box,
+                                        .channels_last = a->channels_last,
+                                        .data = data};
+    const struct init in = find_init(t->plan->model, p->model_tensor);
+    int last = p->ndims - 1;
+    int64_t n = pdl_box_volume(&a->box), rows;
 
     if (pdl_box_empty(&a->box))
         return;
-    memcpy(i, a->box.lo, sizeof i);
-    do {
-        int64_t e = 0;
-
-        for (int k = 0; k < p->ndims; k++)
-            e = e * p->dim[k] + i[k];
-        pdl_train_put(&part, i, draw(&in, t->opt.seed, p->model_tensor, e));
-        for (d = p->ndims - 1; d >= 0; d--) {
-            if (++i[d] < a->box.hi[d])
-                break;
-            i[d] = a->box.lo[d];
-        }
-    } while (d >= 0);
+    rows = n / (a->box.hi[last] - a->box.lo[last]);
+#pragma omp parallel for schedule(static) if (n > MANY)
+    for (int64_t r = 0; r < rows; r++)
+        draw_row(t, tensor, &in, &part, r);
 }
 
 enum pdl_status train_init_weight(pdl_trainer *t, int tensor,
