@@ -160,6 +160,9 @@ struct pdl_trainer {
     struct train_op *ops;       /* of each plan operation */
     int nsteps;
     struct train_action *steps;
+    struct train_stretch *stretches; /* of them, the same in every step */
+    int nstretches;
+    int64_t passes; /* over the program, to train */
 
     /* memory.c: instances are tensors x (micro-batches + 1); the last is the
      * sum of a weight gradient over micro-batches */
@@ -321,6 +324,20 @@ int train_next_stage(const pdl_trainer *t, int stage);
 bool train_has_stage(const pdl_trainer *t, int stage);
 bool train_is_state(const pdl_trainer *t, int tensor);
 bool train_is_loaded(const struct pdl_plan_tensor *t);
+/* stretch.c: work that a device keeps. A stretch that begins with this step of
+ * the program and is to be held or done again; NULL: none. */
+struct train_stretch;
+enum pdl_status train_find_stretches(pdl_trainer *t, struct pdl_err *err);
+struct train_stretch *train_stretch_at(pdl_trainer *t, int step);
+int train_stretch_end(const struct train_stretch *s);
+bool train_stretch_is_held(const struct train_stretch *s);
+/* From now on the device keeps what it is given; the end of that: whole, if
+ * nothing went wrong. */
+bool train_stretch_hold(pdl_trainer *t, const struct train_stretch *s);
+void train_stretch_held(pdl_trainer *t, struct train_stretch *s, bool whole);
+/* False: the device has nothing of it. */
+bool train_stretch_again(pdl_trainer *t, struct train_stretch *s,
+                         enum pdl_status *st, struct pdl_err *err);
 /* shadows.c */
 enum pdl_status train_shadows(pdl_trainer *t, struct pdl_err *err);
 enum pdl_status train_make_kernel(pdl_trainer *t, int op, struct pdl_err *err);

@@ -71,6 +71,94 @@ static struct job job_of(pdl_arena *a, const struct example *e)
         .fault_op = -1};
 }
 
+static void ignore(void *ctx, const struct pdl_train_seen *seen)
+{
+    (void)ctx, (void)seen;
+}
+
+/* ---- what is kept and done again -------------------------------------------------- */
+
+static const struct pdl_plan *with_dropout(pdl_arena *a, int64_t batch,
+                                           const char *strategy)
+{
+    static const char yaml[] =
+        "format: paradl-model/1\nname: tiny\nkind: cnn\n"
+        "inputs:\n  - {name: input, shape: [2, 6, 6]}\n"
+        "layers:\n"
+        "  - {op: conv, name: c, features: 3, kernel: 3, pad: 1}\n"
+        "  - {op: relu, name: r}\n"
+        "  - {op: dropout, name: d}\n"
+        "  - {op: flatten, name: f}\n"
+        "  - {op: linear, name: l, features: 20}\n"
+        "  - {op: dropout, name: e}\n"
+        "  - {op: linear, name: k, features: 5}\n";
+    struct pdl_plan_options opt = {.batch = batch, .gather_classes = true};
+    struct pdl_strategy *s = PDL_NEW(a, struct pdl_strategy, 1);
+    const struct pdl_model *m;
+    const struct pdl_plan *p = NULL;
+    struct pdl_err err;
+
+    if (pdl_model_yaml(a, (struct pdl_bytes){yaml, strlen(yaml)}, "tiny", &m,
+                       &err) != PDL_OK ||
+        pdl_strategy_parse(a, strategy, s, &err) != PDL_OK ||
+        pdl_plan_lower(a, m, s, &opt, &p, &err) != PDL_OK)
+        fail_msg("%s", err.msg);
+    return p;
+}
+
+/* Stretches are held in the second step and done again in the third: with what
+ * dropout drew for another step, or the samples of one, bits would differ. */
+static void what_is_done_again_is_of_its_step(void **state)
+{
+    static const char *const strategies[] = {"serial", "accumulate=2",
+                                             "data=2"};
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+        struct job host = {.plan = with_dropout(a, 4, strategies[i]),
+                           .opt = {.backend = "ref", .seed = 5},
+                           .fault_op = -1};
+        struct job twin = host;
+        struct pdl_err err;
+
+        twin.opt.device = "twin:3";
+        assert_int_equal(run(&host, &err), PDL_OK);
+        assert_int_equal(run(&twin, &err), PDL_OK);
+        if (!same(&host, &twin))
+            fail_msg("%s: not the bits of the host", strategies[i]);
+        forget(&host);
+        forget(&twin);
+        pdl_arena_destroy(a);
+    }
+}
+
+static void a_step_is_kept_but_for_what_the_host_reads(void **state)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct job j = {.plan = with_dropout(a, 4, "serial"),
+                    .opt = {.backend = "ref", .device = "twin"},
+                    .fault_op = -1};
+    pdl_comm *comm = NULL;
+    pdl_trainer *t = NULL;
+    struct pdl_err err;
+
+    (void)state;
+    assert_int_equal(pdl_comm_create_memory(1, NULL, &comm, &err), PDL_OK);
+    assert_int_equal(train_steps(&j, comm, &t, &err), PDL_OK);
+    assert_int_equal(t->nstretches, 2); /* before and behind the loss */
+    for (int i = 0; i < t->nsteps; i++)
+        if (train_stretch_at(t, i))
+            assert_true(train_stretch_is_held(train_stretch_at(t, i)));
+    pdl_trainer_close(t);
+    j.opt.watch = ignore; /* who looks at all of it */
+    assert_int_equal(train_steps(&j, comm, &t, &err), PDL_OK);
+    assert_int_equal(t->nstretches, 0);
+    pdl_trainer_close(t);
+    pdl_comm_destroy(comm);
+    pdl_arena_destroy(a);
+}
+
 /* Operations that others do for them. */
 static int joined(const struct pdl_plan *plan, const char *device,
                   void (*watch)(void *ctx, const struct pdl_train_seen *seen))
@@ -92,11 +180,6 @@ static int joined(const struct pdl_plan *plan, const char *device,
     return n;
 }
 
-static void ignore(void *ctx, const struct pdl_train_seen *seen)
-{
-    (void)ctx, (void)seen;
-}
-
 static void what_follows_each_other_is_one_kernel(void **state)
 {
     pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
@@ -108,6 +191,34 @@ static void what_follows_each_other_is_one_kernel(void **state)
     assert_true(joined(gpt, "twin", NULL) > 10);
     assert_int_equal(joined(net, "twin", ignore), 0); /* each is looked at */
     assert_int_equal(joined(net, NULL, NULL), 0);
+    pdl_arena_destroy(a);
+}
+
+/* Of a language model these are the largest. */
+static void the_gradient_of_the_logits_lies_where_they_did(void **state)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct pdl_train_options opt = {.backend = "ref", .device = "twin"};
+    const struct pdl_plan *plan = lowered(a, GPT, "serial", 2, PDL_F32);
+    pdl_comm *comm = NULL;
+    pdl_trainer *t = NULL;
+    struct pdl_err err;
+    int losses = 0;
+
+    (void)state;
+    assert_int_equal(pdl_comm_create_memory(1, NULL, &comm, &err), PDL_OK);
+    assert_int_equal(
+        train_open(plan, comm, &opt, TRAIN_FAULT_NONE, -1, &t, &err), PDL_OK);
+    for (int i = 0; i < plan->nops; i++) {
+        if (!train_ends_loss(&plan->ops[i]))
+            continue;
+        losses++;
+        assert_ptr_equal(train_data(t, plan->ops[i].in[0], 0),
+                         train_data(t, plan->ops[i].out[0], 0));
+    }
+    assert_int_equal(losses, 1);
+    pdl_trainer_close(t);
+    pdl_comm_destroy(comm);
     pdl_arena_destroy(a);
 }
 
@@ -288,6 +399,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_follows_each_other_is_one_kernel),
+        cmocka_unit_test(the_gradient_of_the_logits_lies_where_they_did),
+        cmocka_unit_test(what_is_done_again_is_of_its_step),
+        cmocka_unit_test(a_step_is_kept_but_for_what_the_host_reads),
         cmocka_unit_test(the_twin_has_the_bits_of_the_host),
         cmocka_unit_test(a_device_times_its_operations),
         cmocka_unit_test(a_missing_event_is_found),

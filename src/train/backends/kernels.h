@@ -120,6 +120,7 @@ void train_visible(const struct train_call *c, int64_t s0, int64_t s1,
 struct train_kernel {
     int64_t scratch_bytes;
     const char *implementation; /* "ref", "jit:avx512_core" ... */
+    bool in_place; /* the first output may lie where the first operand does */
     enum pdl_status (*run)(const struct train_kernel *k, void *const *in,
                            void *const *out, void *scratch,
                            const struct train_moment *when,
@@ -158,6 +159,13 @@ extern const struct train_backend train_cpu; /* oneDNN */
 enum pdl_status train_in_turn(pdl_arena *a, const struct train_backend *b,
                               void *state, const struct train_group *g,
                               struct train_kernel **out, struct pdl_err *err);
+
+/* known.c: what was found out by trying, kept between runs in a file of this
+ * name in the user's cache. NULL: no memory; find: NULL: not known. */
+struct train_known;
+struct train_known *train_known_open(pdl_arena *a, const char *name);
+const char *train_known_find(const struct train_known *k, const char *key);
+void train_known_add(struct train_known *k, const char *key, const char *value);
 
 /* NULL: no such backend. */
 const struct train_backend *train_backend_find(const char *name);

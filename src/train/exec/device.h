@@ -84,6 +84,16 @@ struct train_device {
     enum pdl_status (*launch)(void *state, enum train_stream s,
                               const struct train_task *task,
                               struct pdl_err *err);
+    /* Work of TRAIN_COMPUTE that is the same in every step is kept: what the
+     * stream is given from hold to held is not done, repeat does all of it, with
+     * the step and the first sample of its moment instead of hold's. What held
+     * refuses was not done either. NULL: the device keeps nothing. */
+    enum pdl_status (*hold)(void *state, const struct train_moment *when,
+                            struct pdl_err *err);
+    enum pdl_status (*held)(void *state, void **work, struct pdl_err *err);
+    enum pdl_status (*repeat)(void *state, void *work,
+                              const struct train_moment *when,
+                              struct pdl_err *err);
     /* A ticket for all that the stream has been given so far. */
     uint64_t (*record)(void *state, enum train_stream s);
     void (*wait)(void *state, enum train_stream s, uint64_t ticket);

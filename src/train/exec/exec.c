@@ -231,6 +231,8 @@ static enum pdl_status build(pdl_trainer *t, struct pdl_err *err)
     if (st == PDL_OK)
         st = allocate(t, err);
     if (st == PDL_OK)
+        st = train_find_stretches(t, err);
+    if (st == PDL_OK)
         st = train_losses_open(t, err);
     count_positions(t);
     if (st == PDL_OK)
@@ -631,11 +633,37 @@ static enum pdl_status act(pdl_trainer *t, const struct train_action *s,
     return PDL_OK;
 }
 
+static enum pdl_status act_all(pdl_trainer *t, int from, int to,
+                               const struct pass *p, struct pdl_err *err)
+{
+    enum pdl_status st = PDL_OK;
+
+    for (int i = from; i < to && st == PDL_OK; i++)
+        st = act(t, &t->steps[i], p, err);
+    return st;
+}
+
+/* What the device keeps of the program, by one word of the host. */
+static enum pdl_status act_stretch(pdl_trainer *t, struct train_stretch *s,
+                                   int from, const struct pass *p,
+                                   struct pdl_err *err)
+{
+    int to = train_stretch_end(s);
+    enum pdl_status st = PDL_OK;
+
+    if (train_stretch_hold(t, s))
+        train_stretch_held(t, s, act_all(t, from, to, p, err) == PDL_OK);
+    if (train_stretch_again(t, s, &st, err))
+        return st;
+    return act_all(t, from, to, p, err);
+}
+
 /* Forward and backward of all micro-batches; the index of what follows. */
 static enum pdl_status run_batch(pdl_trainer *t, const struct pass *p,
                                  int *next, struct pdl_err *err)
 {
     enum pdl_status st = PDL_OK;
+    struct train_stretch *s;
     int i = 0;
 
     train_losses_clear(t);
@@ -644,10 +672,13 @@ static enum pdl_status run_batch(pdl_trainer *t, const struct pass *p,
     for (; i < t->nsteps && st == PDL_OK; i++) {
         if (t->steps[i].micro == TRAIN_UPDATE && t->steps[i].kind != TRAIN_WAIT)
             break;
-        st = act(t, &t->steps[i], p, err);
+        s = t->hunting ? NULL : train_stretch_at(t, i);
+        st = s ? act_stretch(t, s, i, p, err) : act(t, &t->steps[i], p, err);
+        i = s ? train_stretch_end(s) - 1 : i;
         if (st == PDL_OK && (t->npending > 0 || t->sparse))
             st = train_poll(t, err);
     }
+    t->passes++;
     *next = i;
     return st;
 }

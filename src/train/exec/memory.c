@@ -6,7 +6,8 @@
  * first, each at the lowest offset that is free during its life (greedy by
  * size, as in Pisarchyk & Lee, arXiv:2001.03288). One arena per rank.
  *
- * An allreduce whose input dies with it is done in place, and the gradients
+ * An allreduce whose input dies with it is done in place, as is what a kernel
+ * can do there (a loss); the gradients
  * of one bucket lie side by side, so that a bucket is one message; each of them
  * takes its place when it is made, until then others use it. Workspaces that a
  * cache holds share one place of their own, where they stay in the cache. */
@@ -106,6 +107,31 @@ void train_release(pdl_trainer *t, int tensor, int micro)
 
 /* ---- in place --------------------------------------------------------------- */
 
+/* What the operation reads first dies with it, and its kernel may write there:
+ * of a language model logits and their gradient are the largest tensors. */
+static bool takes_over(const pdl_trainer *t, int op)
+{
+    const struct train_op *x = &t->ops[op];
+
+    if (!x->mine || !x->kernel || !x->kernel->in_place ||
+        train_is_far(t, x->in[0]) ||
+        train_array_bytes(&t->arrays[x->in[0]]) !=
+            train_array_bytes(&t->arrays[x->out[0]]))
+        return false;
+    for (int i = op + 1;
+         i < t->plan->nops && t->plan->ops[i].kind == PDL_PLAN_OP_FREE; i++)
+        for (int k = 0; k < t->ops[i].nin; k++)
+            if (t->ops[i].in[k] == x->in[0])
+                return true;
+    return false;
+}
+
+static void lay_upon(pdl_trainer *t, int out, int in)
+{
+    t->alias[out] = in;
+    t->handed[in] = true;
+}
+
 static void find_aliases(pdl_trainer *t)
 {
     const struct pdl_plan *p = t->plan;
@@ -121,13 +147,13 @@ static void find_aliases(pdl_trainer *t)
             t->sent[train_route_scores(p, i)] = true;
         for (int k = 0; t->ops[i].mine && k < o->nin; k++)
             t->loads[o->in[k]] = train_is_loaded(&p->tensors[o->in[k]]);
+        if (takes_over(t, i))
+            lay_upon(t, t->ops[i].out[0], t->ops[i].in[0]);
         if (o->kind != PDL_PLAN_OP_ALLREDUCE || !t->ops[i].mine)
             continue;
         for (int k = 0; k < o->nout; k++)
-            if (pdl_plan_in_place(p, i, k)) {
-                t->alias[o->out[k]] = o->in[k];
-                t->handed[o->in[k]] = true;
-            }
+            if (pdl_plan_in_place(p, i, k))
+                lay_upon(t, o->out[k], o->in[k]);
     }
 }
 

@@ -119,13 +119,34 @@ static bool may_stage(const pdl_trainer *t, const struct pdl_train_feed *feed)
     return true;
 }
 
+/* From now on samples come by another way. */
+static enum pdl_status give_wide(pdl_trainer *t, struct pdl_err *err)
+{
+    enum pdl_status st = PDL_OK;
+
+    for (int i = 0; i < t->plan->ntensors && st == PDL_OK; i++) {
+        if (!t->wide[i])
+            continue;
+        st = train_settled(t, err); /* nobody reads it any more */
+        train_give_memory(t, t->wide[i]);
+        t->wide[i] = NULL;
+        t->sizes.taken -= 4 * train_array_elements(&t->arrays[i]);
+    }
+    return st;
+}
+
 enum pdl_status train_stage(pdl_trainer *t, const struct pdl_train_feed *feed,
                             struct pdl_err *err)
 {
     struct train_staged *s;
 
+    enum pdl_status st;
+
     if (!may_stage(t, feed) || !feed->advance(feed->ctx))
         return PDL_OK;
+    st = give_wide(t, err);
+    if (st != PDL_OK)
+        return st;
     if (!t->staged)
         t->staged = open(t);
     s = t->staged;

@@ -42,8 +42,16 @@ struct job {
     _Alignas(8) char args[TRAIN_ARGS];
 };
 
+/* What a stream kept instead of doing it. */
+struct held {
+    struct held *next;
+    struct job *first, **last;
+    struct train_moment when;
+};
+
 struct twin {
     pdl_arena *arena;
+    struct held *held, *holding; /* all; the one that is being given */
     uint64_t seed, draws, tickets;
     struct region *regions;
     bool open; /* its memory */
@@ -171,10 +179,55 @@ static enum pdl_status append(struct twin *w, enum train_stream s,
         return pdl_fail(err, PDL_ENOMEM, "out of memory for the twin");
     *j = *what;
     j->next = NULL;
+    if (w->holding && s == TRAIN_COMPUTE) {
+        *w->holding->last = j;
+        w->holding->last = &j->next;
+        return PDL_OK;
+    }
     *w->last[s] = j;
     w->last[s] = &j->next;
     do_some(w);
     return PDL_OK;
+}
+
+static enum pdl_status twin_hold(void *state, const struct train_moment *when,
+                                 struct pdl_err *err)
+{
+    struct twin *w = state;
+    struct held *h = PDL_NEW(w->arena, struct held, 1);
+
+    if (!h)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory for the twin");
+    *h = (struct held){.next = w->held, .last = &h->first, .when = *when};
+    w->held = w->holding = h;
+    return PDL_OK;
+}
+
+static enum pdl_status twin_held(void *state, void **work, struct pdl_err *err)
+{
+    struct twin *w = state;
+
+    (void)err;
+    *work = w->holding;
+    w->holding = NULL;
+    return PDL_OK;
+}
+
+static enum pdl_status twin_repeat(void *state, void *work,
+                                   const struct train_moment *when,
+                                   struct pdl_err *err)
+{
+    const struct held *h = work;
+    enum pdl_status st = PDL_OK;
+
+    for (const struct job *j = h->first; j && st == PDL_OK; j = j->next) {
+        struct job now = *j;
+
+        now.when.step += when->step - h->when.step;
+        now.when.first_sample += when->first_sample - h->when.first_sample;
+        st = append(state, TRAIN_COMPUTE, &now, err);
+    }
+    return st;
 }
 
 static void do_mark(struct twin *w, struct job *j)
@@ -358,6 +411,7 @@ static enum pdl_status make(void *state, const struct train_call *c,
         return st;
     *k = (struct twin_kernel){.base = {.scratch_bytes = k->ref->scratch_bytes,
                                        .implementation = "twin:ref",
+                                       .in_place = !c->node && c->nin == 2,
                                        .run = run},
                               .w = w,
                               .ref = k->ref,
@@ -403,6 +457,14 @@ static enum pdl_status twin_open(pdl_arena *a, const char *which, int64_t rank,
     return train_ref.open(a, &w->ref, err);
 }
 
+static void drop(struct job *j)
+{
+    for (struct job *next; j; j = next) {
+        next = j->next;
+        free(j);
+    }
+}
+
 static void twin_close(void *state)
 {
     struct twin *w = state;
@@ -411,10 +473,9 @@ static void twin_close(void *state)
     while (do_one(w))
         ;
     for (int s = 0; s < TRAIN_STREAMS; s++)
-        for (struct job *j = w->first[s], *next; j; j = next) {
-            next = j->next;
-            free(j);
-        }
+        drop(w->first[s]);
+    for (struct held *h = w->held; h; h = h->next)
+        drop(h->first);
     while (w->regions)
         twin_free(w, w->regions->at);
     free(w->marks);
@@ -435,6 +496,9 @@ const struct train_device train_twin = {
     .copy = twin_copy,
     .fill = twin_fill,
     .launch = twin_launch,
+    .hold = twin_hold,
+    .held = twin_held,
+    .repeat = twin_repeat,
     .record = twin_record,
     .wait = twin_wait,
     .reached = twin_reached,

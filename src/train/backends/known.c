@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a backend found out by trying, kept for later runs: lines "key<tab>value"
+ * in a file of the user's cache. Lines are only added, each by one write, so
+ * several processes may do so; a damaged or foreign line is one that nobody asks
+ * for, and of equal keys the last counts. Without a place for it nothing is
+ * kept. */
+#include "train/backends/kernels.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct line {
+    struct line *next;
+    const char *key, *value;
+};
+
+struct train_known {
+    pdl_arena *arena;
+    char path[512];
+    struct line *lines; /* the last first */
+};
+
+static bool find_path(const char *name, char *path, size_t n)
+{
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    int len = 0;
+
+    if (cache && *cache)
+        len = snprintf(path, n, "%s", cache);
+    else if (home && *home)
+        len = snprintf(path, n, "%s/.cache", home);
+    if (len <= 0 || (size_t)len + strlen(name) + 16 > n)
+        return false;
+    (void)!mkdir(path, 0777);
+    len += snprintf(path + len, n - (size_t)len, "/paradl");
+    (void)!mkdir(path, 0777);
+    snprintf(path + len, n - (size_t)len, "/%s", name);
+    return true;
+}
+
+static void add(struct train_known *k, const char *key, const char *value)
+{
+    struct line *l = PDL_NEW(k->arena, struct line, 1);
+
+    if (!l || !key || !value)
+        return;
+    *l = (struct line){k->lines, key, value};
+    k->lines = l;
+}
+
+static void read_lines(struct train_known *k)
+{
+    FILE *f = fopen(k->path, "r");
+    char *line = NULL;
+    size_t room = 0;
+    ssize_t n;
+
+    while (f && (n = getline(&line, &room, f)) > 0) {
+        char *tab = strchr(line, '\t');
+
+        if (!tab || line[n - 1] != '\n')
+            continue;
+        line[n - 1] = *tab = '\0';
+        add(k, pdl_arena_strdup(k->arena, line),
+            pdl_arena_strdup(k->arena, tab + 1));
+    }
+    free(line);
+    if (f)
+        fclose(f);
+}
+
+struct train_known *train_known_open(pdl_arena *a, const char *name)
+{
+    struct train_known *k = PDL_NEW(a, struct train_known, 1);
+
+    if (!k)
+        return NULL;
+    *k = (struct train_known){.arena = a};
+    if (find_path(name, k->path, sizeof k->path))
+        read_lines(k);
+    else
+        k->path[0] = '\0';
+    return k;
+}
+
+const char *train_known_find(const struct train_known *k, const char *key)
+{
+    for (const struct line *l = k ? k->lines : NULL; l; l = l->next)
+        if (strcmp(l->key, key) == 0)
+            return l->value;
+    return NULL;
+}
+
+void train_known_add(struct train_known *k, const char *key, const char *value)
+{
+    size_t n = strlen(key), m = strlen(value);
+    char *text = k ? malloc(n + m + 3) : NULL;
+    int fd = -1;
+
+    if (text && k->path[0])
+        fd = open(k->path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+    if (fd >= 0) {
+        memcpy(text, key, n);
+        text[n] = '\t';
+        memcpy(text + n + 1, value, m);
+        for (size_t i = 0; i < m; i++) /* of a line one line */
+            if (text[n + 1 + i] == '\n')
+                text[n + 1 + i] = ' ';
+        text[n + m + 1] = '\n';
+        (void)!write(fd, text, n + m + 2);
+        close(fd);
+    }
+    free(text);
+    if (k)
+        add(k, pdl_arena_strdup(k->arena, key),
+            pdl_arena_strdup(k->arena, value));
+}
