@@ -32,6 +32,7 @@ static const struct pattern {
     {"relu6+batch_norm",    3, {DATA(RELU6), WEIGHT(BATCH_NORM), DATA(BATCH_NORM)}},
     {"sum+relu+batch_norm", 4, {PLUS, DATA(RELU), WEIGHT(BATCH_NORM), DATA(BATCH_NORM)}},
     {"relu+batch_norm",     3, {DATA(RELU), WEIGHT(BATCH_NORM), DATA(BATCH_NORM)}},
+    {"conv+relu",           2, {F(CONV), F(RELU)}},
     {"add+layer_norm",      2, {F(ADD), F(LAYER_NORM)}},
     {"add+rms_norm",        2, {F(ADD), F(RMS_NORM)}},
     {"sum+layer_norm+sum",  4, {PLUS, WEIGHT(LAYER_NORM), DATA(LAYER_NORM), PLUS}},
@@ -55,7 +56,8 @@ static bool fits(const struct pdl_plan *p, int op, const struct link *l)
     if (l->kind == SUM)
         return o->kind == PDL_PLAN_OP_ADD && o->nin == 2 && o->nout == 1;
     return o->kind == PDL_PLAN_OP_COMPUTE && o->node >= 0 && o->part == 0 &&
-           o->pass == l->pass && pdl_op_id(p->model->nodes[o->node].op) == l->id;
+           o->pass == l->pass &&
+           pdl_op_id(p->model->nodes[o->node].op) == l->id;
 }
 
 static bool has(const int *list, int n, int x)

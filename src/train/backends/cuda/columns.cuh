@@ -1,5 +1,5 @@
 /* Inside the cuda backend's kernels: sums over rows, in two steps: blocks leave
- * partial sums, one warp a column adds them in a fixed order, in float64; so a
+ * partial sums, which one block adds in a fixed order, in float64; so a
  * result depends on nothing but its operands. A thread keeps to its columns,
  * 16 bytes at a time where they divide, and walks down the rows. What each
  * element adds to the two sums of its column is a functor; what a column has of
@@ -15,7 +15,7 @@ enum { LANES = 32, MOST_BLOCKS = 1024, ROWS = 4 };
 static int row_blocks(int64_t m, int64_t c)
 {
     int64_t tiles = (c + 8 * LANES - 1) / (8 * LANES);
-    int64_t b = (m + 63) / 64, most = 132 * 8 / tiles;
+    int64_t b = (m + 63) / 64, most = 132 * 4 / tiles;
 
     b = b > most ? most : b;
     return (int)(b < 1 ? 1 : b > MOST_BLOCKS ? MOST_BLOCKS : b);
@@ -92,39 +92,61 @@ static int sum_columns(cudaStream_t s, const F &f, int64_t m, int64_t c,
     return l.blocks;
 }
 
-/* By all lanes of a warp, for all of them. */
-static __device__ double total(const float *partial, int blocks, int which,
-                               int64_t c, int64_t col)
+/* Both sums of LANES columns, by a block of LANES x DEEP threads: true for the
+ * thread that has those of its column. */
+enum { DEEP = 32 };
+static __device__ __forceinline__ bool column_totals(const float *partial,
+                                                     int blocks, int64_t c,
+                                                     int64_t col, double *of)
 {
-    double sum = 0;
+    __shared__ double sm[2][DEEP][LANES];
+    int lane = threadIdx.x % LANES, deep = threadIdx.x / LANES;
 
-    for (int b = threadIdx.x & 31; b < blocks; b += 32)
-        sum += partial[((int64_t)b * 2 + which) * c + col];
-    for (int k = 16; k; k >>= 1)
-        sum += __shfl_xor_sync(~0u, sum, k);
-    return sum;
+    of[0] = of[1] = 0;
+    if (col < c)
+#pragma unroll 4
+        for (int b = deep; b < blocks; b += DEEP) {
+            of[0] += partial[(int64_t)b * 2 * c + col];
+            of[1] += partial[((int64_t)b * 2 + 1) * c + col];
+        }
+    for (int s = 0; s < 2; s++)
+        sm[s][deep][lane] = of[s];
+    for (int k = DEEP / 2; k; k /= 2) {
+        __syncthreads();
+        for (int s = 0; s < 2 && deep < k; s++)
+            sm[s][deep][lane] += sm[s][deep + k][lane];
+    }
+    for (int s = 0; s < 2; s++)
+        of[s] = sm[s][0][lane];
+    return deep == 0 && col < c;
 }
 
-#define EACH_COLUMN(i, c)                                                    \
-    for (int64_t i = (blockIdx.x * (int64_t)blockDim.x + threadIdx.x) / 32; \
-         i < (c); i += (int64_t)gridDim.x * blockDim.x / 32)
+static inline int total_blocks(int64_t c)
+{
+    return (int)((c + LANES - 1) / LANES);
+}
+
+/* Where the sums go; NULL: nowhere. */
+template <class D> struct sum_places {
+    D *first, *second, *too[2];
+};
 
 template <class D>
-__global__ void totals(const float *partial, int blocks, int64_t c, D *first,
-                       D *second)
+__global__ void __launch_bounds__(LANES *DEEP)
+    totals(const float *partial, int blocks, int64_t c, sum_places<D> to)
 {
-    bool speaks = (threadIdx.x & 31) == 0;
+    int64_t col = (int64_t)blockIdx.x * LANES + threadIdx.x % LANES;
+    double of[2];
 
-    EACH_COLUMN(i, c)
-    {
-        float a = first ? (float)total(partial, blocks, 0, c, i) : 0;
-        float b = second ? (float)total(partial, blocks, 1, c, i) : 0;
-
-        if (first && speaks)
-            put(first, i, a);
-        if (second && speaks)
-            put(second, i, b);
-    }
+    if (!column_totals(partial, blocks, c, col, of))
+        return;
+    if (to.first)
+        put(to.first, col, (float)of[0]);
+    if (to.second)
+        put(to.second, col, (float)of[1]);
+    for (int k = 0; k < 2; k++)
+        if (to.too[k])
+            put(to.too[k], col, (float)of[k]);
 }
 
 #endif

@@ -30,6 +30,7 @@ static const struct cuda_op ops[] = {
     {"concat",             train_cuda_make_concat},
     {"split",              train_cuda_make_split},
     {"slice",              train_cuda_make_slice},
+    {"pad",                train_cuda_make_pad},
     {"class_token",        train_cuda_make_class_token},
     {"transpose",          train_cuda_make_transpose},
     {"dropout",            train_cuda_make_dropout},
@@ -120,8 +121,8 @@ static enum pdl_status cuda_copy(void *state, enum train_stream stream,
         [TRAIN_TO_HOST] = cudaMemcpyDeviceToHost,
         [TRAIN_INSIDE] = cudaMemcpyDeviceToDevice};
     struct cuda_state *s = state;
-    cudaError_t e =
-        cudaMemcpyAsync(to, from, (size_t)bytes, kinds[way], s->stream[stream]);
+    cudaError_t e = cudaMemcpyAsync(to, from, (size_t)bytes, kinds[way],
+                                    train_cuda_queue(s, stream));
 
     return e == cudaSuccess ? PDL_OK : train_cuda_fail(err, e, "copy");
 }
@@ -131,7 +132,8 @@ static enum pdl_status cuda_fill(void *state, enum train_stream stream,
                                  struct pdl_err *err)
 {
     struct cuda_state *s = state;
-    cudaError_t e = cudaMemsetAsync(to, byte, (size_t)bytes, s->stream[stream]);
+    cudaError_t e =
+        cudaMemsetAsync(to, byte, (size_t)bytes, train_cuda_queue(s, stream));
 
     return e == cudaSuccess ? PDL_OK : train_cuda_fail(err, e, "fill");
 }
@@ -147,7 +149,7 @@ static uint64_t cuda_record(void *state, enum train_stream stream)
 
     if (s->tickets[i].ticket)
         (void)!cudaEventSynchronize(s->tickets[i].event);
-    (void)!cudaEventRecord(s->tickets[i].event, s->stream[stream]);
+    (void)!cudaEventRecord(s->tickets[i].event, train_cuda_queue(s, stream));
     s->tickets[i].ticket = ticket;
     return ticket;
 }
@@ -165,7 +167,7 @@ static void cuda_wait(void *state, enum train_stream stream, uint64_t ticket)
     cudaEvent_t e = event_of(s, ticket);
 
     if (e)
-        (void)!cudaStreamWaitEvent(s->stream[stream], e, 0);
+        (void)!cudaStreamWaitEvent(train_cuda_queue(s, stream), e, 0);
 }
 
 static bool cuda_reached(void *state, uint64_t ticket)
@@ -238,8 +240,10 @@ static enum pdl_status run(const struct train_kernel *base, void *const *in,
                            const struct train_moment *when, struct pdl_err *err)
 {
     const struct cuda_kernel *k = (const struct cuda_kernel *)base;
-    cudaError_t e = k->go(k, in, out, scratch, when);
+    cudaError_t e;
 
+    (void)train_cuda_queue(k->s, TRAIN_COMPUTE);
+    e = k->go(k, in, out, scratch, when);
     if (e == cudaSuccess)
         return PDL_OK;
     return train_cuda_fail(err, e, k->call.node ? k->call.node->name : "loss");
@@ -395,6 +399,23 @@ static enum pdl_status parse(struct cuda_state *s, const char *which,
     return PDL_OK;
 }
 
+/* What is known is of this kind of GPU and this driver. */
+static void open_known(struct cuda_state *s)
+{
+    struct cudaDeviceProp p;
+    int driver = 0;
+    char name[320];
+
+    if (cudaGetDeviceProperties(&p, s->device) != cudaSuccess ||
+        cudaDriverGetVersion(&driver) != cudaSuccess)
+        return;
+    snprintf(name, sizeof name, "%s-%d.plans", p.name, driver);
+    for (char *c = name; *c; c++)
+        if (*c == ' ' || *c == '/')
+            *c = '-';
+    s->known = train_known_open(s->arena, name);
+}
+
 static enum pdl_status start(struct cuda_state *s, struct pdl_err *err)
 {
     int n = 0;
@@ -410,6 +431,8 @@ static enum pdl_status start(struct cuda_state *s, struct pdl_err *err)
                         "device cuda:%d: this machine has %d GPU%s", s->device,
                         n, n > 1 ? "s" : "");
     e = cudaSetDevice(s->device);
+    if (e == cudaSuccess)
+        open_known(s);
     for (int i = 0; i < TRAIN_STREAMS && e == cudaSuccess; i++)
         e = cudaStreamCreateWithFlags(&s->stream[i], cudaStreamNonBlocking);
     for (int i = 0; i < CUDA_TICKETS && e == cudaSuccess; i++)
@@ -418,6 +441,8 @@ static enum pdl_status start(struct cuda_state *s, struct pdl_err *err)
     if (e == cudaSuccess)
         e = cudaMalloc((void **)&s->squares,
                        (size_t)train_cuda_squares_room() * sizeof(double));
+    if (e == cudaSuccess)
+        e = cudaMalloc((void **)&s->now, sizeof *s->now);
     return e == cudaSuccess ? PDL_OK : train_cuda_fail(err, e, "cannot start");
 }
 
@@ -449,6 +474,10 @@ static void cuda_close(void *state)
         (void)!cudaDeviceSynchronize();
     train_cuda_close_libraries(s);
     train_cuda_close_clock(s);
+    train_cuda_drop_held(s);
+    train_cuda_drop_updates(s);
+    if (s->now)
+        (void)!cudaFree(s->now);
     if (s->squares)
         (void)!cudaFree(s->squares);
     for (int i = 0; i < CUDA_TICKETS && s->tickets[i].event; i++)
@@ -486,6 +515,9 @@ const struct train_device train_cuda = {
     .copy = cuda_copy,
     .fill = cuda_fill,
     .launch = train_cuda_launch,
+    .hold = train_cuda_hold,
+    .held = train_cuda_held,
+    .repeat = train_cuda_repeat,
     .record = cuda_record,
     .wait = cuda_wait,
     .reached = cuda_reached,

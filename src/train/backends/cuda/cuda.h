@@ -16,6 +16,7 @@ enum { CUDA_TICKETS = 256, CUDA_SUMMED = 1024 };
 #define CUDA_LT_FUNCTIONS(X)                 \
     X(cublasLtCreate)                        \
     X(cublasLtDestroy)                       \
+    X(cublasLtGetVersion)                    \
     X(cublasLtMatmul)                        \
     X(cublasLtMatmulDescCreate)              \
     X(cublasLtMatmulDescDestroy)             \
@@ -59,6 +60,8 @@ struct cuda_dnn {
 
 struct cuda_conv;
 struct cuda_sdpa;
+struct cuda_held;
+struct cuda_updates;
 
 enum { CUDA_PRODUCT_ROOM = 64 << 20 }; /* scratch bytes of a product */
 
@@ -66,13 +69,15 @@ enum { CUDA_PRODUCT_ROOM = 64 << 20 }; /* scratch bytes of a product */
 struct cuda_product {
     struct cuda_product *next;
     int64_t m, n, k, lda, ldb, ldc;
-    bool ta, tb, bias;
+    bool ta, tb;
+    bool bias, sums; /* added to rows of d; sums of b over k come out, too */
     enum cuda_type t;
     uint32_t alignment; /* bytes, of all operands */
     cublasLtMatmulDesc_t desc;
     cublasLtMatrixLayout_t a, b, c;
     cublasLtMatmulAlgo_t algo;
-    float ms; /* of a few, on zeros; 0: not tried */
+    float ms;  /* of a few, on zeros; 0: not tried */
+    bool none; /* the library has no such product */
 };
 
 struct cuda_state {
@@ -90,6 +95,7 @@ struct cuda_state {
     int64_t nmarks, mark_room;
     struct cuda_lt *lt;
     struct cuda_dnn *dnn;
+    struct train_known *known;     /* by this run and others */
     struct cuda_conv *convs;       /* plans found so far */
     struct cuda_product *products; /* likewise */
     struct cuda_sdpa *sdpas;       /* likewise */
@@ -99,7 +105,14 @@ struct cuda_state {
         const void *aux, *dy;
     } summed[CUDA_SUMMED];
     double *squares; /* room of sums */
-    void *ref;       /* what runs on the host */
+    /* Work that is kept: a graph each. What depends on the step reads where
+     * the stream is in training from the device. */
+    struct cuda_held *held;
+    bool holding, reads_now;
+    struct train_moment held_when;
+    struct cuda_now *now;
+    struct cuda_updates *updates; /* gathered */
+    void *ref;                    /* what runs on the host */
     struct train_room *rooms;
     char on_host[512]; /* operators that do */
     enum pdl_status st;
@@ -138,8 +151,8 @@ struct cuda_kernel {
             const struct cuda_conv *conv;
             int fine, coarse, w, bias; /* operands, inputs first; -1: none */
             int64_t w_bytes;
-            struct cuda_walk to_krsc, from_krsc;
-            bool permuted;
+            int64_t pixels; /* of a weight that is turned; 0: it is not */
+            bool rectified; /* what it makes */
             const struct cuda_fold *fold; /* NULL: images as they are */
             int64_t x_bytes;              /* of folded or padded ones */
             struct cuda_walk padded;      /* n 0: images as they are */
@@ -170,12 +183,12 @@ struct cuda_op {
 
 cuda_make_fn train_cuda_make_unary, train_cuda_make_add, train_cuda_make_mul,
     train_cuda_make_reshape, train_cuda_make_transpose, train_cuda_make_concat,
-    train_cuda_make_split, train_cuda_make_slice, train_cuda_make_class_token,
-    train_cuda_make_dropout, train_cuda_make_batch_norm,
-    train_cuda_make_row_norm, train_cuda_make_pool, train_cuda_make_image_mean,
-    train_cuda_make_table, train_cuda_make_loss, train_cuda_make_rope,
-    train_cuda_make_attention, train_cuda_make_sdpa, train_cuda_make_linear,
-    train_cuda_make_conv;
+    train_cuda_make_split, train_cuda_make_slice, train_cuda_make_pad,
+    train_cuda_make_class_token, train_cuda_make_dropout,
+    train_cuda_make_batch_norm, train_cuda_make_row_norm, train_cuda_make_pool,
+    train_cuda_make_image_mean, train_cuda_make_table, train_cuda_make_loss,
+    train_cuda_make_rope, train_cuda_make_attention, train_cuda_make_sdpa,
+    train_cuda_make_linear, train_cuda_make_conv;
 
 /* F32 or BF16 as enum cuda_type; false: neither. */
 bool train_cuda_type(enum pdl_dtype d, enum cuda_type *t);
@@ -194,9 +207,6 @@ struct cuda_batch_norm train_cuda_batch(const struct cuda_kernel *k,
                                         const struct train_moment *when);
 struct cuda_batch_back train_cuda_back(const struct cuda_kernel *k,
                                        void *const *in);
-cudaError_t train_cuda_batch_gradients(const struct cuda_kernel *k,
-                                       const float *aux, void *scale,
-                                       void *shift);
 /* cuda_gemm.c: the fastest way to a product, NULL: none; and the product. */
 const struct cuda_product *train_cuda_product(struct cuda_state *s,
                                               const struct cuda_product *want);
@@ -231,6 +241,19 @@ double train_cuda_between(void *state, int64_t from, int64_t to);
 void train_cuda_close_clock(struct cuda_state *s);
 /* cuda_facts.c */
 void train_cuda_describe(void *state, struct pdl_train_device *out);
+/* cuda_update.c: the stream, to be given something: updates that were gathered
+ * go before it. An update for them; false: it is not of their kind. */
+cudaStream_t train_cuda_queue(struct cuda_state *s, enum train_stream stream);
+bool train_cuda_take_update(struct cuda_state *s, const struct train_task *t);
+void train_cuda_drop_updates(struct cuda_state *s);
+/* cuda_held.c: work that is kept and done again */
+enum pdl_status train_cuda_hold(void *state, const struct train_moment *when,
+                                struct pdl_err *err);
+enum pdl_status train_cuda_held(void *state, void **work, struct pdl_err *err);
+enum pdl_status train_cuda_repeat(void *state, void *work,
+                                  const struct train_moment *when,
+                                  struct pdl_err *err);
+void train_cuda_drop_held(struct cuda_state *s);
 /* cuda_host.c: a call that the reference backend runs, on copies */
 enum pdl_status train_cuda_on_host(struct cuda_state *s,
                                    const struct train_call *c,

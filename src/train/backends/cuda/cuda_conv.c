@@ -11,6 +11,8 @@
  * if that is faster. */
 #include "train/backends/cuda/cuda_graph.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { FINE, COARSE, WEIGHT, DIMS = 5, ROUNDS = 3 };
@@ -310,10 +312,59 @@ static bool equal(const struct cuda_conv *x, const struct cuda_conv *y)
            memcmp(x->dilation, y->dilation, sizeof x->dilation) == 0;
 }
 
+/* What a convolution is, in words; and what is known of it: how long it takes,
+ * and the plan. */
+static void name_of(const struct cuda_state *s, const struct cuda_conv *c,
+                    char *name, size_t room)
+{
+    static const char *const ways[] = {"gather", "scatter", "weights"};
+    const int64_t *lists[] = {c->dim[0], c->dim[1], c->dim[2],  c->pre,
+                              c->post,   c->stride, c->dilation};
+    size_t n =
+        (size_t)snprintf(name, room, "conv %s %s cudnn %zu", ways[c->way],
+                         c->t == CUDA_BF16 ? "bf16"
+                         : s->tf32         ? "tf32"
+                                           : "fp32",
+                         s->dnn->cudnnGetVersion());
+
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
+        for (int d = 0; d < c->ns + (i < 3 ? 2 : 0) && n < room; d++)
+            n += (size_t)snprintf(name + n, room - n, "%c%lld",
+                                  d > 0 ? ',' : ' ', (long long)lists[i][d]);
+}
+
+static bool recall(struct cuda_state *s, struct cuda_conv *c, const char *name)
+{
+    const char *text = train_known_find(s->known, name);
+    char *plan = NULL;
+    float ms = text ? strtof(text, &plan) : 0;
+
+    if (ms > 0 && *plan == ' ')
+        c->plan = train_cuda_plan_of(s->dnn, plan + 1, &c->workspace);
+    c->ms = ms;
+    return c->plan != NULL;
+}
+
+static void remember(struct cuda_state *s, const struct cuda_conv *c,
+                     const char *name)
+{
+    char *plan = train_cuda_plan_text(s->dnn, c->plan);
+    size_t room = plan ? strlen(plan) + 32 : 0;
+    char *text = plan ? malloc(room) : NULL;
+
+    if (text && c->ms > 0) {
+        snprintf(text, room, "%.6f %s", (double)c->ms, plan);
+        train_known_add(s->known, name, text);
+    }
+    free(text);
+    free(plan);
+}
+
 static const struct cuda_conv *conv_of(struct cuda_state *s,
                                        const struct cuda_conv *want)
 {
     struct cuda_conv *c = s->convs;
+    char name[512];
 
     while (c && !equal(c, want))
         c = c->next;
@@ -324,7 +375,12 @@ static const struct cuda_conv *conv_of(struct cuda_state *s,
     if (!c)
         return NULL;
     *c = *want;
-    search(s, c);
+    name_of(s, c, name, sizeof name);
+    if (!recall(s, c, name)) {
+        search(s, c);
+        if (c->plan)
+            remember(s, c, name);
+    }
     if (c->plan)
         try_product(s, c);
     c->next = s->convs;
@@ -344,7 +400,7 @@ static cudaError_t add_bias(const struct cuda_kernel *k, void *const *in,
 
     (void)train_cuda_type(k->call.in[at].dtype, &t);
     return train_cuda_bias(train_cuda_stream(k), k->t, t,
-                           train_array_elements(y) / c, c,
+                           train_array_elements(y) / c, c, k->u.conv.rectified,
                            k->call.part == 1 ? in[0] : out[0], in[at], out[0]);
 }
 
@@ -359,6 +415,13 @@ static cudaError_t bias_sums(const struct cuda_kernel *k, void *const *in,
     return train_cuda_column_sums(train_cuda_stream(k), k->t,
                                   train_array_elements(dy) / c, c, in[1], t,
                                   out[1], scratch);
+}
+
+static int64_t bias_room(const struct train_array *dy)
+{
+    int64_t c = train_cuda_extent(dy, 1);
+
+    return 4 * train_cuda_column_room(train_array_elements(dy) / c, c);
 }
 
 static void *operand(const struct cuda_kernel *k, int i, void *const *in,
@@ -411,7 +474,7 @@ static cudaError_t run_plain(const struct cuda_kernel *k, void *const *in,
 {
     const struct cuda_conv *c = k->u.conv.conv;
     void *w = operand(k, k->u.conv.w, in, out);
-    void *krsc = k->u.conv.permuted ? scratch : w;
+    void *krsc = k->u.conv.pixels ? scratch : w;
     char *images = (char *)scratch + k->u.conv.w_bytes;
     void *work = images + k->u.conv.x_bytes;
     void *at[] = {operand(k, k->u.conv.fine, in, out),
@@ -426,12 +489,14 @@ static cudaError_t run_plain(const struct cuda_kernel *k, void *const *in,
             e = train_cuda_copy(st, &k->u.conv.padded, size, at[FINE], images);
         at[FINE] = images;
     }
-    if (e == cudaSuccess && k->u.conv.permuted && c->way != WEIGHTS)
-        e = train_cuda_copy(st, &k->u.conv.to_krsc, size, w, krsc);
+    if (e == cudaSuccess && k->u.conv.pixels && c->way != WEIGHTS)
+        e = train_cuda_turn(st, size, c->dim[WEIGHT][0], c->dim[WEIGHT][1],
+                            k->u.conv.pixels, 0, w, krsc);
     if (e == cudaSuccess)
         e = convolve(k->s, c, at, work);
-    if (e == cudaSuccess && k->u.conv.permuted && c->way == WEIGHTS)
-        e = train_cuda_copy(st, &k->u.conv.from_krsc, size, krsc, w);
+    if (e == cudaSuccess && k->u.conv.pixels && c->way == WEIGHTS)
+        e = train_cuda_turn(st, size, c->dim[WEIGHT][0], c->dim[WEIGHT][1],
+                            k->u.conv.pixels, 1, krsc, w);
     return e;
 }
 
@@ -449,6 +514,10 @@ static cudaError_t run(const struct cuda_kernel *k, void *const *in,
                        : run_plain(k, in, out, scratch);
     if (e == cudaSuccess && k->call.pass == PDL_FORWARD && k->op.nw > 1)
         e = add_bias(k, in, out);
+    else if (e == cudaSuccess && k->u.conv.rectified)
+        e = train_cuda_unary(train_cuda_stream(k), k->t, CUDA_RELU,
+                             train_array_elements(&k->call.out[0]), out[0],
+                             out[0]);
     if (e == cudaSuccess && k->call.pass == PDL_BACKWARD_WEIGHTS &&
         k->call.nout > 1)
         e = bias_sums(k, in, out, work);
@@ -529,34 +598,23 @@ static bool shape(struct cuda_kernel *k, struct cuda_conv *c)
            (side[FINE]->box.lo[1] == 0 && side[COARSE]->box.lo[1] == 0);
 }
 
-/* Between OI.. as stored and O..I. */
-static void turn_weights(struct cuda_kernel *k, const struct cuda_conv *c)
+static int64_t up(int64_t n)
 {
-    struct cuda_walk w = {.n = 3};
+    return (n + 255) / 256 * 256;
+}
+
+/* Between OI.. as stored and O..I; false: too many pixels. */
+static bool turn_weights(struct cuda_kernel *k, const struct cuda_conv *c)
+{
     int64_t pixels = 1;
 
     for (int i = 0; i < c->ns; i++)
         pixels *= c->dim[WEIGHT][i + 2];
-    k->u.conv.permuted = pixels > 1 && c->dim[WEIGHT][1] > 1;
-    w.extent[0] = c->dim[WEIGHT][0];
-    w.extent[1] = pixels;
-    w.extent[2] = c->dim[WEIGHT][1];
-    w.to[0] = w.from[0] = pixels * c->dim[WEIGHT][1];
-    w.to[1] = c->dim[WEIGHT][1];
-    w.to[2] = 1;
-    w.from[1] = 1;
-    w.from[2] = pixels;
-    k->u.conv.to_krsc = k->u.conv.from_krsc = w;
-    memcpy(k->u.conv.from_krsc.to, w.from, sizeof w.from);
-    memcpy(k->u.conv.from_krsc.from, w.to, sizeof w.to);
-    if (k->u.conv.permuted)
-        k->u.conv.w_bytes =
-            (volume(c, WEIGHT) * (k->t == CUDA_BF16 ? 2 : 4) + 255) / 256 * 256;
-}
-
-static int64_t up(int64_t n)
-{
-    return (n + 255) / 256 * 256;
+    if (pixels == 1 || c->dim[WEIGHT][1] == 1)
+        return true;
+    k->u.conv.pixels = pixels;
+    k->u.conv.w_bytes = up(volume(c, WEIGHT) * (k->t == CUDA_BF16 ? 2 : 4));
+    return pixels <= CUDA_TURNED;
 }
 
 /* Of cuDNN's engines some make gradients of weights with other padding behind
@@ -588,8 +646,7 @@ static void pad_before(struct cuda_kernel *k, struct cuda_conv *c)
     w->extent[0] = c->dim[FINE][0];
     w->to[0] = to;
     w->from[0] = from;
-    k->u.conv.x_bytes =
-        up(volume(c, FINE) * (k->t == CUDA_BF16 ? 2 : 4));
+    k->u.conv.x_bytes = up(volume(c, FINE) * (k->t == CUDA_BF16 ? 2 : 4));
 }
 
 /* The convolution of folded images, where there is one and it is faster. */
@@ -640,7 +697,7 @@ bool train_cuda_make_conv(struct cuda_kernel *k)
         return k->call.out[0].channels_last &&
                k->call.in[1].box.lo[0] == k->call.out[0].box.lo[1] &&
                k->call.in[1].box.hi[0] == k->call.out[0].box.hi[1];
-    if (c.ns < 2 || c.ns > 3 || (swap && k->call.nout > 1))
+    if (c.ns < 2 || c.ns > 3)
         return false;
     c.way = k->call.pass == PDL_BACKWARD_WEIGHTS    ? WEIGHTS
             : (k->call.pass == PDL_FORWARD) != swap ? GATHER
@@ -652,12 +709,12 @@ bool train_cuda_make_conv(struct cuda_kernel *k)
     k->u.conv.conv = conv_of(k->s, &c);
     if (!k->u.conv.conv)
         return false;
-    turn_weights(k, &c);
+    if (!turn_weights(k, &c))
+        return false;
     if (k->u.conv.padded.n == 0)
         fold(k, &c);
     if (k->call.pass == PDL_BACKWARD_WEIGHTS && k->call.nout > 1)
-        room = 4 * train_cuda_column_room(volume(&c, COARSE) / c.dim[COARSE][1],
-                                          c.dim[COARSE][1]);
+        room = bias_room(&k->call.in[1]);
     if (k->u.conv.conv->workspace > room)
         room = k->u.conv.conv->workspace;
     if (k->u.conv.conv->product && room < CUDA_PRODUCT_ROOM)

@@ -69,7 +69,8 @@ void train_cuda_describe(void *state, struct pdl_train_device *out)
     snprintf(out->library, sizeof out->library,
              "driver for CUDA %d.%d, CUDA %d.%d, cuDNN %zu", driver / 1000,
              driver % 1000 / 10, CUDART_VERSION / 1000,
-             CUDART_VERSION % 1000 / 10, s->dnn ? s->dnn->cudnnGetVersion() : 0);
+             CUDART_VERSION % 1000 / 10,
+             s->dnn ? s->dnn->cudnnGetVersion() : 0);
     out->memory_bytes = (int64_t)all;
     out->free_bytes = (int64_t)left;
     out->units = p.multiProcessorCount;

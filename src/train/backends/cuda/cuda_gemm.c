@@ -5,6 +5,8 @@
  * GPU is taken; equal products share what was found. */
 #include "train/backends/cuda/cuda.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { OFFERS = 8, ROUNDS = 3 };
@@ -13,8 +15,8 @@ static bool equal(const struct cuda_product *x, const struct cuda_product *y)
 {
     return x->m == y->m && x->n == y->n && x->k == y->k && x->lda == y->lda &&
            x->ldb == y->ldb && x->ldc == y->ldc && x->ta == y->ta &&
-           x->tb == y->tb && x->bias == y->bias && x->t == y->t &&
-           x->alignment == y->alignment;
+           x->tb == y->tb && x->bias == y->bias && x->sums == y->sums &&
+           x->t == y->t && x->alignment == y->alignment;
 }
 
 /* more: added to the result; NULL: nothing. */
@@ -32,6 +34,14 @@ static cublasStatus_t run(const struct cuda_state *s,
                                  CUDA_PRODUCT_ROOM, s->stream[TRAIN_COMPUTE]);
 }
 
+/* What is added, or where sums go: as the library has it, of the description. */
+static void set_bias(const struct cuda_state *s, const struct cuda_product *p,
+                     const void *bias)
+{
+    (void)!s->lt->cublasLtMatmulDescSetAttribute(
+        p->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
+}
+
 static bool describe(const struct cuda_state *s, struct cuda_product *p)
 {
     const struct cuda_lt *l = s->lt;
@@ -41,14 +51,15 @@ static bool describe(const struct cuda_state *s, struct cuda_product *p)
                                       : CUBLAS_COMPUTE_32F;
     cublasOperation_t ta = p->ta ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublasOperation_t tb = p->tb ? CUBLAS_OP_T : CUBLAS_OP_N;
-    cublasLtEpilogue_t bias = CUBLASLT_EPILOGUE_BIAS;
+    cublasLtEpilogue_t bias =
+        p->sums ? CUBLASLT_EPILOGUE_BGRADB : CUBLASLT_EPILOGUE_BIAS;
     bool ok = l->cublasLtMatmulDescCreate(&p->desc, compute, CUDA_R_32F) == 0 &&
               l->cublasLtMatmulDescSetAttribute(
                   p->desc, CUBLASLT_MATMUL_DESC_TRANSA, &ta, sizeof ta) == 0 &&
               l->cublasLtMatmulDescSetAttribute(
                   p->desc, CUBLASLT_MATMUL_DESC_TRANSB, &tb, sizeof tb) == 0;
 
-    if (ok && p->bias)
+    if (ok && (p->bias || p->sums))
         ok = l->cublasLtMatmulDescSetAttribute(p->desc,
                                                CUBLASLT_MATMUL_DESC_EPILOGUE,
                                                &bias, sizeof bias) == 0 &&
@@ -135,10 +146,8 @@ static bool fastest(struct cuda_state *s, struct cuda_product *p,
             (void)!cudaMemsetAsync(room[i], 0, bytes[i],
                                    s->stream[TRAIN_COMPUTE]);
     }
-    if (ok && p->bias) /* any numbers: the shape's own time */
-        (void)!s->lt->cublasLtMatmulDescSetAttribute(
-            p->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &room[0],
-            sizeof room[0]);
+    if (ok && (p->bias || p->sums)) /* any numbers: the shape's own time */
+        set_bias(s, p, room[2]);
     for (int i = 0; i < n && ok; i++) {
         float ms = time_one(s, p, &found[i].algo, room);
 
@@ -156,32 +165,91 @@ static bool fastest(struct cuda_state *s, struct cuda_product *p,
     return !ok || best >= 0;
 }
 
+enum { WORDS = sizeof(cublasLtMatmulAlgo_t) / sizeof(uint64_t) };
+
+static void name_of(const struct cuda_state *s, const struct cuda_product *p,
+                    char *name, size_t room)
+{
+    snprintf(name, room,
+             "product %s cublasLt %zu %lld,%lld,%lld %lld,%lld,%lld %d%d%d%d "
+             "align %u",
+             p->t == CUDA_BF16 ? "bf16"
+             : s->tf32         ? "tf32"
+                               : "fp32",
+             s->lt->cublasLtGetVersion(), (long long)p->m, (long long)p->n,
+             (long long)p->k, (long long)p->lda, (long long)p->ldb,
+             (long long)p->ldc, p->ta, p->tb, p->bias, p->sums, p->alignment);
+}
+
+/* Milliseconds, then the algorithm as it lies in memory: the library says that
+ * it may be kept for its own version. */
+static bool recall(const struct cuda_state *s, struct cuda_product *p,
+                   const char *name)
+{
+    const char *text = train_known_find(s->known, name);
+    char *end = NULL;
+    uint64_t word[WORDS];
+
+    p->ms = text ? strtof(text, &end) : 0;
+    if (!(p->ms > 0))
+        return false;
+    for (int i = 0; i < WORDS; i++) {
+        const char *from = end;
+
+        word[i] = strtoull(from, &end, 16);
+        if (end == from)
+            return false;
+    }
+    memcpy(&p->algo, word, sizeof word);
+    return true;
+}
+
+static void remember(const struct cuda_state *s, const struct cuda_product *p,
+                     const char *name)
+{
+    uint64_t word[WORDS];
+    char text[32 + 17 * WORDS];
+    int n = snprintf(text, sizeof text, "%.6f", (double)p->ms);
+
+    memcpy(word, &p->algo, sizeof word);
+    for (int i = 0; i < WORDS; i++)
+        n += snprintf(text + n, sizeof text - (size_t)n, " %llx",
+                      (unsigned long long)word[i]);
+    if (p->ms > 0)
+        train_known_add(s->known, name, text);
+}
+
 const struct cuda_product *train_cuda_product(struct cuda_state *s,
                                               const struct cuda_product *want)
 {
     cublasLtMatmulHeuristicResult_t found[OFFERS];
     struct cuda_product *p = s->products;
+    char name[256];
     int n;
 
     while (p && !equal(p, want))
         p = p->next;
     if (p)
-        return p;
+        return p->none ? NULL : p;
     if (s->described.len == 0)
         s->st = train_cuda_lt(s, &s->err);
     p = s->st == PDL_OK ? PDL_NEW(s->arena, struct cuda_product, 1) : NULL;
     if (!p)
         return NULL;
     *p = *want;
-    if (s->described.len == 0) { /* its heuristic asks the GPU */
-        if (!describe(s, p))
-            return NULL;
-        n = offers(s, p, found);
-        if (n == 0 || !fastest(s, p, found, n))
-            return NULL;
-    }
     p->next = s->products;
     s->products = p;
+    if (s->described.len > 0) /* its heuristic asks the GPU */
+        return p;
+    name_of(s, p, name, sizeof name);
+    p->none = !describe(s, p);
+    if (p->none || recall(s, p, name))
+        return p->none ? NULL : p;
+    n = offers(s, p, found);
+    p->none = n == 0 || !fastest(s, p, found, n);
+    if (p->none)
+        return NULL;
+    remember(s, p, name);
     return p;
 }
 
@@ -214,15 +282,14 @@ static cudaError_t forward(const struct cuda_kernel *k, void *const *in,
 
     (void)when;
     if (k->call.part == 1)
-        return train_cuda_bias(st, k->t, k->t, k->u.linear.m, k->u.linear.n,
+        return train_cuda_bias(st, k->t, k->t, k->u.linear.m, k->u.linear.n, 0,
                                in[0], in[1], out[0]);
     if (p->bias)
-        (void)!k->s->lt->cublasLtMatmulDescSetAttribute(
-            p->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &in[2], sizeof in[2]);
+        set_bias(k->s, p, in[2]);
     e = train_cuda_multiply(k->s, p, in[1], shifted(k, in[0], 1), NULL, out[0],
                             scratch);
     if (e == cudaSuccess && k->op.nw > 1 && !p->bias)
-        e = train_cuda_bias(st, k->t, k->t, k->u.linear.m, k->u.linear.n,
+        e = train_cuda_bias(st, k->t, k->t, k->u.linear.m, k->u.linear.n, 0,
                             out[0], in[2], out[0]);
     return e;
 }
@@ -247,12 +314,14 @@ static cudaError_t weights(const struct cuda_kernel *k, void *const *in,
                            const struct train_moment *when)
 {
     const struct cuda_product *p = k->u.linear.product;
-    cudaError_t e =
-        train_cuda_multiply(k->s, p, shifted(k, in[0], 0), shifted(k, in[1], 1),
-                            NULL, out[0], scratch);
+    cudaError_t e;
 
     (void)when;
-    if (e == cudaSuccess && k->call.nout > 1)
+    if (p->sums)
+        set_bias(k->s, p, out[1]);
+    e = train_cuda_multiply(k->s, p, shifted(k, in[0], 0), shifted(k, in[1], 1),
+                            NULL, out[0], scratch);
+    if (e == cudaSuccess && k->call.nout > 1 && !p->sums)
         e = train_cuda_column_sums(train_cuda_stream(k), k->t, k->u.linear.m,
                                    k->u.linear.n, in[1], k->t, out[1], scratch);
     return e;
@@ -335,6 +404,26 @@ static bool fits(const struct cuda_kernel *k, const struct cuda_product *p)
            train_cuda_typed(k);
 }
 
+/* Sums over rows with the product, where that is faster than after it: they
+ * take about so long. */
+static void try_sums(struct cuda_kernel *k, const struct cuda_product *plain)
+{
+    const double bytes_per_ms = 2.5e9, least_ms = 4e-3;
+    double bytes = (double)train_array_bytes(&k->call.in[1]);
+    struct cuda_product p = *plain;
+    const struct cuda_product *with;
+
+    if (k->call.pass != PDL_BACKWARD_WEIGHTS || k->call.nout < 2 ||
+        train_cuda_extent(&k->call.out[1], 0) != p.n)
+        return;
+    p.sums = true;
+    with = train_cuda_product(k->s, &p);
+    if (with && with->ms > 0 &&
+        (double)with->ms <
+            (double)k->u.linear.product->ms + least_ms + bytes / bytes_per_ms)
+        k->u.linear.product = with;
+}
+
 bool train_cuda_make_linear(struct cuda_kernel *k)
 {
     static cuda_go_fn *const passes[] = {[PDL_FORWARD] = forward,
@@ -366,6 +455,8 @@ bool train_cuda_make_linear(struct cuda_kernel *k)
         p.bias = false;
         k->u.linear.product = train_cuda_product(k->s, &p);
     }
+    if (k->u.linear.product)
+        try_sums(k, &p);
     k->base.scratch_bytes = CUDA_PRODUCT_ROOM;
     k->base.implementation = "cublasLt";
     return k->u.linear.product != NULL;

@@ -3,6 +3,9 @@
  * Graphs of cuDNN: descriptors, engine configurations, plans. */
 #include "train/backends/cuda/cuda_graph.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 /* It lasts as long as the library. */
 cudnnStatus_t train_cuda_describe_dnn(struct cuda_dnn *d,
                                       struct pdl_bytes described)
@@ -112,8 +115,8 @@ cudnnBackendDescriptor_t train_cuda_plan(const struct cuda_dnn *d,
                          p, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP,
                          CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &d->device)
                    : d->cudnnBackendSetAttribute(
-                         p, CUDNN_ATTR_EXECUTION_PLAN_HANDLE,
-                         CUDNN_TYPE_HANDLE, 1, &d->handle)) == 0 &&
+                         p, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE,
+                         1, &d->handle)) == 0 &&
         d->cudnnBackendSetAttribute(p, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
                                     CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
                                     &config) == 0 &&
@@ -124,6 +127,59 @@ cudnnBackendDescriptor_t train_cuda_plan(const struct cuda_dnn *d,
         return p;
     (void)!d->cudnnBackendDestroyDescriptor(p);
     return NULL;
+}
+
+char *train_cuda_plan_text(const struct cuda_dnn *d,
+                           cudnnBackendDescriptor_t plan)
+{
+    const cudnnBackendAttributeName_t name =
+        CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION;
+    int64_t n = 0;
+    char *text = NULL;
+
+    if (d->cudnnBackendGetAttribute(plan, name, CUDNN_TYPE_CHAR, 0, &n, NULL) ==
+            0 &&
+        n > 0)
+        text = calloc((size_t)n + 1, 1);
+    if (text && d->cudnnBackendGetAttribute(plan, name, CUDNN_TYPE_CHAR, n, &n,
+                                            text) == 0)
+        return text;
+    free(text);
+    return NULL;
+}
+
+static cudnnBackendDescriptor_t plan_of(const struct cuda_dnn *d,
+                                        const char *text, int64_t length,
+                                        int64_t *workspace)
+{
+    cudnnBackendDescriptor_t p = NULL;
+    int64_t n = 0;
+
+    if (d->cudnnBackendCreateDescriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR,
+                                        &p) != CUDNN_STATUS_SUCCESS)
+        return NULL;
+    if (d->cudnnBackendSetAttribute(p, CUDNN_ATTR_EXECUTION_PLAN_HANDLE,
+                                    CUDNN_TYPE_HANDLE, 1, &d->handle) == 0 &&
+        d->cudnnBackendSetAttribute(
+            p, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
+            length, text) == 0 &&
+        d->cudnnBackendFinalize(p) == 0 &&
+        d->cudnnBackendGetAttribute(p, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
+                                    CUDNN_TYPE_INT64, 1, &n, workspace) == 0)
+        return p;
+    (void)!d->cudnnBackendDestroyDescriptor(p);
+    return NULL;
+}
+
+/* Versions differ in whether the end counts. */
+cudnnBackendDescriptor_t train_cuda_plan_of(const struct cuda_dnn *d,
+                                            const char *text,
+                                            int64_t *workspace)
+{
+    int64_t n = (int64_t)strlen(text);
+    cudnnBackendDescriptor_t p = plan_of(d, text, n, workspace);
+
+    return p ? p : plan_of(d, text, n + 1, workspace);
 }
 
 cudnnStatus_t train_cuda_execute(const struct cuda_dnn *d,

@@ -35,6 +35,12 @@ int train_cuda_offers(const struct cuda_dnn *d, cudnnBackendDescriptor_t g,
 cudnnBackendDescriptor_t train_cuda_plan(const struct cuda_dnn *d,
                                          cudnnBackendDescriptor_t config,
                                          int64_t most, int64_t *workspace);
+/* A plan as text, to be freed, and back; NULL: that does not go. */
+char *train_cuda_plan_text(const struct cuda_dnn *d,
+                           cudnnBackendDescriptor_t plan);
+cudnnBackendDescriptor_t train_cuda_plan_of(const struct cuda_dnn *d,
+                                            const char *text,
+                                            int64_t *workspace);
 cudnnStatus_t train_cuda_execute(const struct cuda_dnn *d,
                                  cudnnBackendDescriptor_t plan, int n,
                                  const int64_t *ids, void *const *at,

@@ -2,8 +2,8 @@
  *
  * Groups of calls as one kernel: a batch norm with the addition and the
  * rectifier behind it, and backward the way back; a norm of rows with the
- * additions around it; a product with the addition behind it. The groups that
- * may come are in src/train/exec/groups.c. */
+ * additions around it; a product with the addition behind it; a convolution and
+ * its rectifier. The groups that may come are in src/train/exec/groups.c. */
 #include "train/backends/cuda/cuda.h"
 
 #include <math.h>
@@ -123,12 +123,10 @@ static cudaError_t norm_back(const struct cuda_kernel *k, void *const *in,
     b.y = k->u.batch.y >= 0 ? in[k->u.batch.y] : NULL;
     b.rectified = 1;
     b.most = k->u.batch.most;
+    b.dscale = out[k->u.batch.scale];
+    b.dshift = k->u.batch.shift >= 0 ? out[k->u.batch.shift] : NULL;
     dz = k->u.batch.dz >= 0 ? out[k->u.batch.dz] : NULL;
     e = train_cuda_batch_norm_sums(st, k->t, &b, sums, dz, scratch);
-    if (e == cudaSuccess)
-        e = train_cuda_batch_gradients(
-            n, aux, out[k->u.batch.scale],
-            k->u.batch.shift >= 0 ? out[k->u.batch.shift] : NULL);
     if (e != cudaSuccess)
         return e;
     if (dz) { /* what arrived stands there */
@@ -307,6 +305,19 @@ static bool make_product(struct cuda_kernel *k, const struct train_group *g)
     return k->u.rows_of.after >= 0 && k->u.rows_of.result >= 0;
 }
 
+/* ---- convolutions ------------------------------------------------------------------ */
+
+/* conv relu: what it adds its bias with also rectifies. */
+static bool make_conv(struct cuda_kernel *k, const struct train_group *g)
+{
+    for (int i = 0; i < g->calls[0].nin; i++)
+        if (g->in[0][i] != i)
+            return false;
+    k->u.conv.rectified = true;
+    return g->n == 2 && g->nout == 1 && as_output(g, g->out[1][0]) == 0 &&
+           same_box(g, g->out[0][0], g->out[1][0]);
+}
+
 /* ---- the list --------------------------------------------------------------------- */
 
 typedef bool join_fn(struct cuda_kernel *k, const struct train_group *g);
@@ -324,6 +335,7 @@ static const struct {
     {PDL_ID_LAYER_NORM, PDL_BACKWARD_DATA, make_rows_back},
     {PDL_ID_RMS_NORM,   PDL_BACKWARD_DATA, make_rows_back},
     {PDL_ID_LINEAR,     PDL_BACKWARD_DATA, make_product},
+    {PDL_ID_CONV,       PDL_FORWARD,       make_conv},
 };
 // clang-format on
 
@@ -347,8 +359,8 @@ static struct cuda_kernel *kernel_of(struct cuda_state *s,
         k ? PDL_NEW(s->arena, struct train_group, 1) : NULL;
     bool batch = is(g, call, PDL_ID_BATCH_NORM);
 
-    if (!own)
-        return NULL;
+    if (!own || is(g, call, PDL_ID_CONV))
+        return own ? n : NULL;
     if (!batch && call > 0 && g->calls[call - 1].pass == PDL_BACKWARD_WEIGHTS) {
         w = train_cuda_kernel(s, &g->calls[call - 1]);
         if (!w)

@@ -19,7 +19,7 @@ struct host_kernel {
 static enum pdl_status move(const struct host_kernel *k, void *const *device,
                             char **host, bool back, struct pdl_err *err)
 {
-    cudaStream_t s = k->s->stream[TRAIN_COMPUTE];
+    cudaStream_t s = train_cuda_queue(k->s, TRAIN_COMPUTE);
     cudaError_t e = cudaSuccess;
 
     for (int i = 0; i < k->n && e == cudaSuccess; i++)

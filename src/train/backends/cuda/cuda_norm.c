@@ -8,6 +8,11 @@ static bool is(const struct train_call *c, enum pdl_op_id id)
     return pdl_op_id(c->node->op) == id;
 }
 
+static int64_t or1(int64_t v)
+{
+    return v > 0 ? v : 1;
+}
+
 static int64_t row_width(const struct train_call *c,
                          const struct train_array *x)
 {
@@ -36,6 +41,13 @@ bool train_cuda_aux(const struct train_call *c, struct train_array *a)
 
         a->box.hi[2] = f > 0 ? train_array_elements(x) / f : 0;
         return !x->channels_last;
+    }
+    if (is(c, PDL_ID_MAX_POOL)) { /* where in its window the largest is */
+        const struct pdl_attr *n = &c->node->attr;
+
+        *a = c->out[0];
+        a->dtype = PDL_U8;
+        return n->kernel[0] * or1(n->kernel[1]) <= UINT8_MAX;
     }
     if (is(c, PDL_ID_ATTENTION)) {
         const struct pdl_attr *n = &c->node->attr;
@@ -170,9 +182,8 @@ static cudaError_t batch_data(const struct cuda_kernel *k, void *const *in,
 }
 
 /* Sums that stand behind the statistics are the gradients of the weights. */
-cudaError_t train_cuda_batch_gradients(const struct cuda_kernel *k,
-                                       const float *aux, void *scale,
-                                       void *shift)
+static cudaError_t batch_gradients(const struct cuda_kernel *k,
+                                   const float *aux, void *scale, void *shift)
 {
     size_t c = (size_t)channels(k);
     cudaError_t e =
@@ -194,10 +205,9 @@ static cudaError_t batch_weights_back(const struct cuda_kernel *k,
     cudaError_t e = sums(k, in[k->op.dy], in[0], aux, scratch);
 
     (void)when;
-    return e != cudaSuccess
-               ? e
-               : train_cuda_batch_gradients(k, aux, out[0],
-                                            k->call.nout > 1 ? out[1] : NULL);
+    return e != cudaSuccess ? e
+                            : batch_gradients(k, aux, out[0],
+                                              k->call.nout > 1 ? out[1] : NULL);
 }
 
 static bool are_floats(const struct train_array *a, int n)
@@ -321,9 +331,15 @@ static cudaError_t pool(const struct cuda_kernel *k, void *const *in,
                                     out[0]);
 }
 
-static int64_t or1(int64_t v)
+/* What backward reads is as this backend leaves it. */
+static bool has_places(const struct cuda_kernel *k)
 {
-    return v > 0 ? v : 1;
+    bool forward = k->call.pass == PDL_FORWARD;
+    int i = forward ? k->op.aux_out : k->op.aux;
+
+    if (i < 0)
+        return forward;
+    return (forward ? &k->call.out[i] : &k->call.in[i])->dtype == PDL_U8;
 }
 
 bool train_cuda_make_pool(struct cuda_kernel *k)
@@ -340,7 +356,7 @@ bool train_cuda_make_pool(struct cuda_kernel *k)
 
     if (ns < 1 || ns > 2 || !x->channels_last || !y->channels_last ||
         x->dtype != y->dtype ||
-        (is(&k->call, PDL_ID_MAX_POOL) && !forward && k->op.aux < 0))
+        (is(&k->call, PDL_ID_MAX_POOL) && !has_places(k)))
         return false;
     for (int i = 0; i < 2; i++) { /* one dimension: rows of one column */
         int d = i - (2 - ns);

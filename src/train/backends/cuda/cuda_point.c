@@ -329,7 +329,16 @@ static struct cuda_walk reversed(const struct cuda_walk *w)
     return r;
 }
 
-/* Backward writes zeros where nothing was read. */
+static int64_t volume(const struct cuda_walk *w)
+{
+    int64_t n = 1;
+
+    for (int d = 0; d < w->n; d++)
+        n *= w->extent[d];
+    return n;
+}
+
+/* Zeros where nothing comes from. */
 static cudaError_t slice(const struct cuda_kernel *k, void *const *in,
                          void *const *out, void *scratch,
                          const struct train_moment *when)
@@ -338,7 +347,7 @@ static cudaError_t slice(const struct cuda_kernel *k, void *const *in,
     cudaError_t e = cudaSuccess;
 
     (void)scratch, (void)when;
-    if (k->call.pass != PDL_FORWARD)
+    if (volume(&k->u.walk[0]) < train_array_elements(&k->call.out[0]))
         e = cudaMemsetAsync(out[0], 0,
                             (size_t)train_array_bytes(&k->call.out[0]), st);
     return e == cudaSuccess
@@ -370,6 +379,40 @@ bool train_cuda_make_slice(struct cuda_kernel *k)
     }
     w.from_first = a->dims[0] * xs[axis];
     w.from[axis] *= a->ndims > 2 ? a->dims[2] : 1;
+    k->u.walk[0] = forward ? w : reversed(&w);
+    k->go = slice;
+    return true;
+}
+
+/* Padding, or (negative) what is cut off: the region that both sides have. */
+bool train_cuda_make_pad(struct cuda_kernel *k)
+{
+    bool forward = k->call.pass == PDL_FORWARD;
+    const struct train_array *x = forward ? &k->call.in[0] : &k->call.out[0];
+    const struct train_array *y = forward ? &k->call.out[0] : &k->call.in[0];
+    int64_t xs[PDL_BOX_DIMS] = {0}, ys[PDL_BOX_DIMS] = {0};
+    struct cuda_walk w = {.n = y->box.ndims};
+
+    if (!train_cuda_typed(k) || k->call.nout != 1 ||
+        x->channels_last != y->channels_last)
+        return false;
+    train_array_strides(x, xs);
+    train_array_strides(y, ys);
+    for (int i = 0; i < w.n; i++) { /* channels inside */
+        int d = !y->channels_last || i == 0 ? i : i == w.n - 1 ? 1 : i + 1;
+        int64_t by = d > 1 ? k->call.node->attr.pad[d - 2] : 0;
+        int64_t lo = x->box.lo[d] + by, hi = x->box.hi[d] + by;
+
+        lo = lo > y->box.lo[d] ? lo : y->box.lo[d];
+        hi = hi < y->box.hi[d] ? hi : y->box.hi[d];
+        if (lo >= hi)
+            return false;
+        w.extent[i] = hi - lo;
+        w.to[i] = ys[d];
+        w.from[i] = xs[d];
+        w.to_first += (lo - y->box.lo[d]) * ys[d];
+        w.from_first += (lo - by - x->box.lo[d]) * xs[d];
+    }
     k->u.walk[0] = forward ? w : reversed(&w);
     k->go = slice;
     return true;
@@ -441,16 +484,21 @@ static cudaError_t dropout(const struct cuda_kernel *k, void *const *in,
                            const struct train_moment *when)
 {
     const struct pdl_node *n = k->call.node;
-    struct cuda_walk w = k->u.walk[0];
-    uint64_t lane =
-        (uint64_t)when->step << 24 ^ (uint64_t)(n - k->call.model->nodes);
+    struct cuda_dropout d = {.p = n->attr.scale > 0 ? n->attr.scale : 0.5,
+                             .key = when->seed,
+                             .node = (uint64_t)(n - k->call.model->nodes),
+                             .at = {when->step, when->first_sample}};
 
     if (when->evaluate)
         return copy_all(k, in, out, scratch, when);
-    w.from_first += when->first_sample * w.from[0];
-    return train_cuda_dropout(train_cuda_stream(k), k->t, &w,
-                              n->attr.scale > 0 ? n->attr.scale : 0.5,
-                              when->seed, lane, in[0], out[0]);
+    if (k->s->holding) { /* for other steps too */
+        d.at.step -= k->s->held_when.step;
+        d.at.first_sample -= k->s->held_when.first_sample;
+        d.now = k->s->now;
+        k->s->reads_now = true;
+    }
+    return train_cuda_dropout(train_cuda_stream(k), k->t, &k->u.walk[0], &d,
+                              in[0], out[0]);
 }
 
 bool train_cuda_make_dropout(struct cuda_kernel *k)

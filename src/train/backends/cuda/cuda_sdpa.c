@@ -6,6 +6,8 @@
  * attention.cu does. Forward leaves the logarithm of the sums as that one does. */
 #include "train/backends/cuda/cuda_graph.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef cudnnBackendDescriptor_t desc;
@@ -342,6 +344,30 @@ static void search(struct cuda_state *s, struct cuda_sdpa *x)
     train_cuda_destroy(&b->m);
 }
 
+/* Its engines are compiled when a plan is made: a plan that is known is not. */
+static void find_plan(struct cuda_state *s, struct cuda_sdpa *x)
+{
+    const struct cuda_attention *a = &x->a;
+    const char *known;
+    char name[256], *text;
+
+    snprintf(name, sizeof name,
+             "attention %s cudnn %zu %lld,%lld,%lld,%lld causal %d",
+             x->back ? "back" : "forward", s->dnn->cudnnGetVersion(),
+             (long long)a->n, (long long)a->heads, (long long)a->t,
+             (long long)a->d, a->causal);
+    known = train_known_find(s->known, name);
+    if (known)
+        x->plan = train_cuda_plan_of(s->dnn, known, &x->workspace);
+    if (x->plan)
+        return;
+    search(s, x);
+    text = x->plan ? train_cuda_plan_text(s->dnn, x->plan) : NULL;
+    if (text)
+        train_known_add(s->known, name, text);
+    free(text);
+}
+
 static bool same_attention(const struct cuda_attention *x,
                            const struct cuda_attention *y)
 {
@@ -368,7 +394,7 @@ sdpa_of(struct cuda_state *s, const struct cuda_attention *a, bool back)
     *x = (struct cuda_sdpa){.next = s->sdpas, .back = back};
     memcpy(&x->a, a, sizeof *a);
     s->sdpas = x;
-    search(s, x);
+    find_plan(s, x);
     return x->plan ? x : NULL;
 }
 

@@ -99,6 +99,7 @@ bool train_cuda_make_loss(struct cuda_kernel *k)
     bool squares = c->loss && c->loss->kind == TRAIN_MSE;
 
     k->go = loss;
+    k->base.in_place = !squares;
     for (int i = 1; i < c->nout; i++)
         if (c->out[i].dtype != PDL_F32)
             return false;

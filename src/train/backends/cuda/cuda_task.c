@@ -6,7 +6,6 @@
 #include "train/optim/optim.h"
 #include "train/train_priv.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -85,54 +84,11 @@ static cudaError_t narrow(struct cuda_state *s, cudaStream_t st,
 
 /* ---- the optimizer ------------------------------------------------------------------ */
 
-static struct cuda_update numbers(const struct train_tuning *x)
-{
-    const struct train_hyper *h = &x->hyper;
-    bool adamw = x->how == &train_optim_adamw;
-    double decay = x->shard.no_decay ? 0 : h->weight_decay;
-    bool sgd = x->how == &train_optim_sgd;
-
-    return (struct cuda_update){
-        .n = x->shard.n,
-        .grad = type_of(x->shard.grad_dtype),
-        .lr = sgd ? x->step.lr
-                  : x->step.lr / (1 - pow(h->beta1, (double)x->step.t)),
-        .scale = x->step.grad_scale,
-        .decay = decay,
-        .momentum = h->momentum,
-        .fresh = x->step.t == 1 ? 1 : 1 - h->dampening,
-        .beta1 = h->beta1,
-        .beta2 = h->beta2,
-        .eps = h->eps,
-        .coupled = adamw ? 0 : decay,
-        .shrink = adamw ? x->step.lr * decay : 0,
-        .root = sqrt(1 - pow(h->beta2, (double)x->step.t)),
-        .nesterov = h->nesterov};
-}
-
 static cudaError_t update(struct cuda_state *s, cudaStream_t st,
                           const struct train_task *t, bool *done)
 {
-    const struct train_tuning *x = t->args;
-    struct cuda_update u = numbers(x);
-    void *at[TRAIN_SPANS] = {NULL}, *m = NULL, *v = NULL, *half;
-    int k = 2;
-
-    (void)s;
-    for (int i = 0; i < t->n; i++)
-        at[i] = t->span[i].at;
-    m = x->has[0] ? at[k++] : NULL;
-    v = x->has[1] ? at[k++] : NULL;
-    half = x->has[2] ? at[k] : NULL;
-    if (x->shard.dtype != PDL_F32 || x->shard.grad_dtype == PDL_F64)
-        return cudaSuccess; /* not done */
-    *done = true;
-    if (x->how == &train_optim_sgd)
-        return train_cuda_sgd(st, &u, at[0], at[1],
-                              x->hyper.momentum != 0 ? m : NULL, half);
-    if (x->how == &train_optim_adam || x->how == &train_optim_adamw)
-        return train_cuda_adam(st, &u, at[0], at[1], m, v, half);
-    *done = false;
+    (void)st;
+    *done = train_cuda_take_update(s, t);
     return cudaSuccess;
 }
 
@@ -207,7 +163,8 @@ enum pdl_status train_cuda_launch(void *state, enum train_stream stream,
                                   struct pdl_err *err)
 {
     struct cuda_state *s = state;
-    cudaStream_t st = s->stream[stream];
+    bool updates = strcmp(task->work->name, "update") == 0;
+    cudaStream_t st = updates ? NULL : train_cuda_queue(s, stream);
     cudaError_t e = cudaSuccess;
     bool done = false;
 
@@ -216,5 +173,5 @@ enum pdl_status train_cuda_launch(void *state, enum train_stream stream,
             e = tasks[i].go(s, st, task, &done);
     if (e != cudaSuccess)
         return train_cuda_fail(err, e, task->work->name);
-    return done ? PDL_OK : by_host(s, st, task, err);
+    return done ? PDL_OK : by_host(s, train_cuda_queue(s, stream), task, err);
 }

@@ -99,3 +99,51 @@ cudaError_t train_cuda_fold_weights(cudaStream_t s, enum cuda_type t,
                        *f, (const T *)from, (T *)to)));
     return cudaGetLastError();
 }
+
+/* ---- weights, channels last -------------------------------------------------- */
+
+/* A block has `n` channels of one filter. */
+template <class T>
+__global__ void __launch_bounds__(THREADS)
+    turn(int64_t c, int most, int pixels, int back, const T *from, T *to)
+{
+    extern __shared__ __align__(16) char room[];
+    T *sm = (T *)room;
+    int64_t first = (int64_t)blockIdx.y * most, f = blockIdx.x;
+    int n = (int)(c - first < most ? c - first : most);
+    int64_t rows = (f * c + first) * pixels, cols = f * pixels * c + first;
+
+    for (int i = threadIdx.x; i < n * pixels; i += THREADS)
+        if (back)
+            sm[i % n * pixels + i / n] = from[cols + i / n * c + i % n];
+        else
+            sm[i] = from[rows + i];
+    __syncthreads();
+    for (int i = threadIdx.x; i < n * pixels; i += THREADS)
+        if (back)
+            to[rows + i] = sm[i];
+        else
+            to[cols + i / n * c + i % n] = sm[i % n * pixels + i / n];
+}
+
+cudaError_t train_cuda_turn(cudaStream_t s, int size, int64_t f, int64_t c,
+                            int64_t pixels, int back, const void *from,
+                            void *to)
+{
+    int64_t most = CUDA_TURNED / 4 / pixels;
+
+    most = most < 1 ? 1 : most > c ? c : most;
+
+    dim3 grid((unsigned)f, (unsigned)((c + most - 1) / most));
+    size_t room = (size_t)(most * pixels * size);
+
+    if (size == 2)
+        turn<<<grid, THREADS, room, s>>>(c, (int)most, (int)pixels, back,
+                                         (const uint16_t *)from,
+                                         (uint16_t *)to);
+    else
+        turn<<<grid, THREADS, room, s>>>(c, (int)most, (int)pixels, back,
+                                         (const uint32_t *)from,
+                                         (uint32_t *)to);
+    return cudaGetLastError();
+}

@@ -38,10 +38,11 @@ cudaError_t train_cuda_slope(cudaStream_t s, enum cuda_type t,
 /* y = a + b, or a b. */
 cudaError_t train_cuda_join(cudaStream_t s, enum cuda_type t, int product,
                             int64_t n, const void *a, const void *b, void *y);
-/* y[m,c] = x[m,c] + bias[c] */
+/* y[m,c] = x[m,c] + bias[c], rectified or not */
 cudaError_t train_cuda_bias(cudaStream_t s, enum cuda_type t,
                             enum cuda_type bias_t, int64_t m, int64_t c,
-                            const void *x, const void *bias, void *y);
+                            int rectified, const void *x, const void *bias,
+                            void *y);
 cudaError_t train_cuda_widen(cudaStream_t s, int64_t n, const void *from,
                              void *to);
 cudaError_t train_cuda_narrow(cudaStream_t s, int64_t n, const void *from,
@@ -54,14 +55,27 @@ struct cuda_walk {
     int64_t extent[CUDA_DIMS], to[CUDA_DIMS], from[CUDA_DIMS];
     int64_t to_first, from_first;
 };
-/* size: bytes of an element; add: to += from, of type t. */
+/* size: bytes of an element */
 cudaError_t train_cuda_copy(cudaStream_t s, const struct cuda_walk *w, int size,
                             const void *from, void *to);
+/* Where training is, for work that is done again in later steps. */
+struct cuda_now {
+    int64_t step, first_sample;
+};
+cudaError_t train_cuda_set_now(cudaStream_t s, int64_t step,
+                               int64_t first_sample, struct cuda_now *to);
+/* now: on the device, added to the step and the first sample; NULL: nothing. */
+struct cuda_dropout {
+    double p;
+    uint64_t key, node;
+    struct cuda_now at;
+    const struct cuda_now *now;
+};
 /* walk: `to` is the place in memory, `from` the global number of the element,
- * from_first that of the first. */
+ * from_first that of the first of sample 0. */
 cudaError_t train_cuda_dropout(cudaStream_t s, enum cuda_type t,
-                               const struct cuda_walk *w, double p,
-                               uint64_t key, uint64_t lane, const void *x,
+                               const struct cuda_walk *w,
+                               const struct cuda_dropout *d, const void *x,
                                void *y);
 
 /* ---- norm.cu ----------------------------------------------------------------- */
@@ -92,6 +106,7 @@ struct cuda_batch_back {
     int rectified;
     float most; /* and below this */
     const float *stats, *scale, *shift;
+    float *dscale, *dshift; /* the sums once more; NULL: nowhere */
 };
 /* sums: of what arrives, of that times xhat; each c floats. dz: what arrives;
  * NULL: it is not stored. */
@@ -118,6 +133,12 @@ struct cuda_fold {
 cudaError_t train_cuda_fold_images(cudaStream_t s, enum cuda_type t,
                                    const struct cuda_fold *f, const void *x,
                                    void *to);
+/* Weights [f][c][pixels] to [f][pixels][c], or back. Size: bytes of an element;
+ * of at most CUDA_TURNED pixels. */
+enum { CUDA_TURNED = 8192 };
+cudaError_t train_cuda_turn(cudaStream_t s, int size, int64_t f, int64_t c,
+                            int64_t pixels, int back, const void *from,
+                            void *to);
 /* back: from folded ones */
 cudaError_t train_cuda_fold_weights(cudaStream_t s, enum cuda_type t,
                                     const struct cuda_fold *f, int back,
@@ -164,10 +185,10 @@ struct cuda_pool {
 };
 cudaError_t train_cuda_max_pool(cudaStream_t s, enum cuda_type t,
                                 const struct cuda_pool *p, const void *x,
-                                void *y, int32_t *where);
+                                void *y, uint8_t *where);
 cudaError_t train_cuda_max_pool_back(cudaStream_t s, enum cuda_type t,
                                      const struct cuda_pool *p, const void *dy,
-                                     const int32_t *where, void *dx);
+                                     const uint8_t *where, void *dx);
 cudaError_t train_cuda_avg_pool(cudaStream_t s, enum cuda_type t,
                                 const struct cuda_pool *p, const void *x,
                                 void *y);
@@ -235,18 +256,28 @@ cudaError_t train_cuda_attention_back(cudaStream_t st, enum cuda_type t,
 
 /* ---- optim.cu ----------------------------------------------------------------------- */
 
-struct cuda_update {
+/* A step of sgd, or of Adam, on many weights at once. Of m and v those that the
+ * optimizer keeps; copy: in bfloat16, NULL: none. */
+struct cuda_weight {
+    float *w, *m, *v;
+    const void *g;
+    void *copy;
     int64_t n;
-    enum cuda_type grad;
-    double lr, scale, decay, momentum, fresh; /* sgd */
-    double beta1, beta2, eps, coupled, shrink, root;
-    int nesterov;
+    int64_t wide, decays; /* a gradient in float32; it is drawn to 0 */
 };
-cudaError_t train_cuda_sgd(cudaStream_t s, const struct cuda_update *u,
-                           float *w, const void *g, float *m, void *copy);
-cudaError_t train_cuda_adam(cudaStream_t s, const struct cuda_update *u,
-                            float *w, const void *g, float *m, float *v,
-                            void *copy);
+struct cuda_update { /* no padding: compared as bytes */
+    int adam, nesterov;
+    float lr, scale, decay, momentum, fresh;        /* sgd */
+    float beta1, beta2, eps, coupled, shrink, root; /* adam: of the decay */
+};
+/* Blocks have a piece each: part `part` of a weight, of CUDA_PIECE elements. */
+enum { CUDA_PIECE = 1 << 14 };
+struct cuda_piece {
+    int32_t weight, part;
+};
+cudaError_t train_cuda_update(cudaStream_t s, const struct cuda_update *u,
+                              const struct cuda_weight *w,
+                              const struct cuda_piece *pieces, int64_t n);
 /* *to = sum of squares; room: train_cuda_squares_room() doubles. */
 int64_t train_cuda_squares_room(void);
 cudaError_t train_cuda_squares(cudaStream_t s, enum cuda_type t, int64_t n,

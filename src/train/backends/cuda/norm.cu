@@ -180,27 +180,25 @@ template <class T> struct plain {
 /* ---- batch norm ------------------------------------------------------------------ */
 
 template <class T>
-__global__ void moments(cuda_batch_norm b, const T *x, const float *partial,
-                        int blocks)
+__global__ void __launch_bounds__(LANES *DEEP)
+    moments(cuda_batch_norm b, const T *x, const float *partial, int blocks)
 {
-    EACH_COLUMN(i, b.c)
-    {
-        double n = (double)b.m;
-        double d = total(partial, blocks, 0, b.c, i) / n;
-        double var = total(partial, blocks, 1, b.c, i) / n - d * d;
-        double mean = get(x, i) + d;
+    int64_t i = (int64_t)blockIdx.x * LANES + threadIdx.x % LANES;
+    double n = (double)b.m, of[2];
 
-        if (threadIdx.x & 31)
-            continue;
-        var = var > 0 ? var : 0;
-        b.stats[i] = (float)mean;
-        b.stats[b.c + i] = (float)(1 / sqrt(var + (double)b.eps));
-        if (b.remember) {
-            double all = n > 1 ? var * n / (n - 1) : var;
+    if (!column_totals(partial, blocks, b.c, i, of))
+        return;
 
-            b.mean[i] = (float)(b.mean[i] + b.momentum * (mean - b.mean[i]));
-            b.var[i] = (float)(b.var[i] + b.momentum * (all - b.var[i]));
-        }
+    double d = of[0] / n, var = of[1] / n - d * d, mean = get(x, i) + d;
+
+    var = var > 0 ? var : 0;
+    b.stats[i] = (float)mean;
+    b.stats[b.c + i] = (float)(1 / sqrt(var + (double)b.eps));
+    if (b.remember) {
+        double all = n > 1 ? var * n / (n - 1) : var;
+
+        b.mean[i] = (float)(b.mean[i] + b.momentum * (mean - b.mean[i]));
+        b.var[i] = (float)(b.var[i] + b.momentum * (all - b.var[i]));
     }
 }
 
@@ -272,7 +270,8 @@ static void batch_norm(cudaStream_t s, const cuda_batch_norm *b, const T *x,
     } else {
         int n = sum_columns<V>(s, spread<T>{x, b->c}, b->m, b->c, partial);
 
-        moments<T><<<blocks_for(32 * b->c), THREADS, 0, s>>>(*b, x, partial, n);
+        moments<T><<<total_blocks(b->c), LANES * DEEP, 0, s>>>(*b, x, partial,
+                                                               n);
     }
     if (more)
         normalise<V, true><<<grid, THREADS, 0, s>>>(l, *b, x, more, y);
@@ -334,8 +333,9 @@ cudaError_t train_cuda_batch_norm_sums(cudaStream_t s, enum cuda_type t,
     BY_ARRIVAL(t, b,
                by_channel<T, S, MORE> f = {arriving_of<T, S, MORE>(b), (T *)dz};
                n = sum_columns<V>(s, f, b->m, b->c, partial));
-    totals<float><<<blocks_for(32 * b->c), THREADS, 0, s>>>(
-        partial, n, b->c, sums, sums + b->c);
+    totals<float><<<total_blocks(b->c), LANES * DEEP, 0, s>>>(
+        partial, n, b->c,
+        sum_places<float>{sums, sums + b->c, {b->dshift, b->dscale}});
     return cudaGetLastError();
 }
 
@@ -395,16 +395,16 @@ cudaError_t train_cuda_column_sums(cudaStream_t s, enum cuda_type t, int64_t m,
                                    int64_t c, const void *x, enum cuda_type to_t,
                                    void *to, float *partial)
 {
-    int n = 0, few = blocks_for(32 * c);
+    int n = 0, few = total_blocks(c), threads = LANES * DEEP;
 
     BY_TYPE(t, BY_WIDTH(T, c,
                         n = sum_columns<V>(s, plain<T>{(const T *)x, c}, m, c,
                                            partial)));
     if (to_t == CUDA_BF16)
-        totals<bf16><<<few, THREADS, 0, s>>>(partial, n, c, (bf16 *)to,
-                                             (bf16 *)NULL);
+        totals<bf16><<<few, threads, 0, s>>>(partial, n, c,
+                                             sum_places<bf16>{(bf16 *)to});
     else
-        totals<float><<<few, THREADS, 0, s>>>(partial, n, c, (float *)to,
-                                              (float *)NULL);
+        totals<float><<<few, threads, 0, s>>>(partial, n, c,
+                                              sum_places<float>{(float *)to});
     return cudaGetLastError();
 }

@@ -1,65 +1,96 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Updates of weights, with the arithmetic of src/train/optim: float64 inside,
- * which costs nothing where memory is the limit. */
+ * Updates of weights, all in one launch: most weights of most networks are
+ * small. In float32, unlike those of the host: divisions and roots in float64
+ * would take longer than the memory does. */
 #include "device.cuh"
 
 enum { SUM_BLOCKS = 528 };
 
-template <class G>
-__global__ void sgd(cuda_update u, float *w, const G *g, float *m, bf16 *copy)
+static __device__ __forceinline__ void tune(const cuda_update &u, bool decays,
+                                            float g, float *w, float *m,
+                                            float *v)
 {
-    EACH(i, u.n)
-    {
-        double x = w[i], d = (double)get(g, i) * u.scale + u.decay * x;
+    float d = g * u.scale;
 
-        if (m) {
-            double v = u.momentum * (double)m[i] + u.fresh * d;
+    if (u.adam) {
+        d += decays ? u.coupled * *w : 0;
+        *m = u.beta1 * *m + (1 - u.beta1) * d;
+        *v = u.beta2 * *v + (1 - u.beta2) * d * d;
+        *w -= decays ? u.shrink * *w : 0;
+        *w -= u.lr * *m / (sqrtf(*v) / u.root + u.eps);
+        return;
+    }
+    d += decays ? u.decay * *w : 0;
+    *m = u.momentum * *m + u.fresh * d;
+    *w -= u.lr * (u.nesterov ? d + u.momentum * *m : *m);
+}
 
-            m[i] = (float)v;
-            d = u.nesterov ? d + u.momentum * v : v;
-        }
-        x -= u.lr * d;
-        w[i] = (float)x;
-        if (copy)
-            copy[i] = __float2bfloat16((float)x);
+/* Four elements, or fewer at the end; what a weight does not have is 0. */
+template <class G>
+static __device__ __forceinline__ void tune_four(const cuda_update &u,
+                                                 const cuda_weight &x,
+                                                 int64_t i, int n)
+{
+    four w = {}, m = {}, v = {}, g = {};
+
+    if (n == 4) {
+        w = get4(x.w, i / 4);
+        g = get4((const G *)x.g, i / 4);
+        m = x.m ? get4(x.m, i / 4) : m;
+        v = x.v ? get4(x.v, i / 4) : v;
+    }
+    for (int k = 0; n < 4 && k < n; k++) {
+        w.v[k] = x.w[i + k];
+        g.v[k] = get((const G *)x.g, i + k);
+        m.v[k] = x.m ? x.m[i + k] : 0;
+        v.v[k] = x.v ? x.v[i + k] : 0;
+    }
+    for (int k = 0; k < 4; k++)
+        tune(u, x.decays, g.v[k], &w.v[k], &m.v[k], &v.v[k]);
+    if (n == 4) {
+        put4(x.w, i / 4, w);
+        if (x.m)
+            put4(x.m, i / 4, m);
+        if (x.v)
+            put4(x.v, i / 4, v);
+        if (x.copy)
+            put4((bf16 *)x.copy, i / 4, w);
+    }
+    for (int k = 0; n < 4 && k < n; k++) {
+        x.w[i + k] = w.v[k];
+        if (x.m)
+            x.m[i + k] = m.v[k];
+        if (x.v)
+            x.v[i + k] = v.v[k];
+        if (x.copy)
+            put((bf16 *)x.copy, i + k, w.v[k]);
     }
 }
 
-cudaError_t train_cuda_sgd(cudaStream_t s, const struct cuda_update *u,
-                           float *w, const void *g, float *m, void *copy)
+__global__ void __launch_bounds__(THREADS)
+    update(cuda_update u, const cuda_weight *weights, const cuda_piece *pieces)
 {
-    BY_TYPE(u->grad, sgd<T><<<blocks_for(u->n), THREADS, 0, s>>>(
-                         *u, w, (const T *)g, m, (bf16 *)copy));
-    return cudaGetLastError();
-}
+    cuda_piece p = pieces[blockIdx.x];
+    cuda_weight x = weights[p.weight];
+    int64_t from = (int64_t)p.part * CUDA_PIECE;
+    int64_t to = from + CUDA_PIECE < x.n ? from + CUDA_PIECE : x.n;
 
-template <class G>
-__global__ void adam(cuda_update u, float *w, const G *g, float *m, float *v,
-                     bf16 *copy)
-{
-    EACH(i, u.n)
-    {
-        double x = w[i], d = (double)get(g, i) * u.scale + u.coupled * x;
-        double a = u.beta1 * (double)m[i] + (1 - u.beta1) * d;
-        double b = u.beta2 * (double)v[i] + (1 - u.beta2) * d * d;
+    for (int64_t i = from + 4 * threadIdx.x; i < to; i += 4 * THREADS) {
+        int n = to - i < 4 ? (int)(to - i) : 4;
 
-        x -= u.shrink * x;
-        m[i] = (float)a;
-        v[i] = (float)b;
-        x -= u.lr * a / (sqrt(b) / u.root + u.eps);
-        w[i] = (float)x;
-        if (copy)
-            copy[i] = __float2bfloat16((float)x);
+        if (x.wide)
+            tune_four<float>(u, x, i, n);
+        else
+            tune_four<bf16>(u, x, i, n);
     }
 }
 
-cudaError_t train_cuda_adam(cudaStream_t s, const struct cuda_update *u,
-                            float *w, const void *g, float *m, float *v,
-                            void *copy)
+cudaError_t train_cuda_update(cudaStream_t s, const struct cuda_update *u,
+                              const struct cuda_weight *w,
+                              const struct cuda_piece *pieces, int64_t n)
 {
-    BY_TYPE(u->grad, adam<T><<<blocks_for(u->n), THREADS, 0, s>>>(
-                         *u, w, (const T *)g, m, v, (bf16 *)copy));
+    update<<<(unsigned)n, THREADS, 0, s>>>(*u, w, pieces);
     return cudaGetLastError();
 }
 

@@ -223,25 +223,46 @@ cudaError_t train_cuda_add(cudaStream_t s, enum cuda_type t, int64_t n,
     return cudaGetLastError();
 }
 
-template <class T, class B>
-__global__ void biased(int64_t m, int64_t c, const T *x, const B *bias, T *y)
+template <int V, class T, class B>
+__global__ void __launch_bounds__(THREADS)
+    biased(int64_t m, int64_t c, bool rectified, const T *x, const B *bias,
+           T *y)
 {
-    EACH(i, m * c)
-    put(y, i, get(x, i) + get(bias, i % c));
+    uint32_t groups = (uint32_t)(c / V);
+
+    EACH(i, m * groups)
+    {
+        int64_t row = i >> 32 ? i / groups : (uint32_t)i / groups;
+        int64_t col = (i - row * groups) * V;
+        float f[V];
+
+        load<V>(x, i * V, f);
+        for (int k = 0; k < V; k++) {
+            f[k] += get(bias, col + k);
+            if (rectified)
+                f[k] = f[k] > 0 || f[k] != f[k] ? f[k] : 0;
+        }
+        store<V>(y, i * V, f);
+    }
 }
 
 cudaError_t train_cuda_bias(cudaStream_t s, enum cuda_type t,
                             enum cuda_type bias_t, int64_t m, int64_t c,
-                            const void *x, const void *bias, void *y)
+                            int rectified, const void *x, const void *bias,
+                            void *y)
 {
-    int b = blocks_for(m * c);
+    BY_TYPE(t, BY_WIDTH(T, c, {
+                int b = blocks_for(m * c / V);
 
-    if (bias_t == CUDA_BF16)
-        BY_TYPE(t, biased<T, bf16><<<b, THREADS, 0, s>>>(
-                       m, c, (const T *)x, (const bf16 *)bias, (T *)y));
-    else
-        BY_TYPE(t, biased<T, float><<<b, THREADS, 0, s>>>(
-                       m, c, (const T *)x, (const float *)bias, (T *)y));
+                if (bias_t == CUDA_BF16)
+                    biased<V><<<b, THREADS, 0, s>>>(m, c, rectified != 0,
+                                                    (const T *)x,
+                                                    (const bf16 *)bias, (T *)y);
+                else
+                    biased<V><<<b, THREADS, 0, s>>>(
+                        m, c, rectified != 0, (const T *)x, (const float *)bias,
+                        (T *)y);
+            }));
     return cudaGetLastError();
 }
 
@@ -282,15 +303,18 @@ static __host__ __device__ int64_t volume(const cuda_walk &w)
     return n;
 }
 
+/* Numbers of 32 bits divide faster. */
 static __device__ __forceinline__ void places(const cuda_walk &w, int64_t i,
                                               int64_t *to, int64_t *from)
 {
     *to = w.to_first;
     *from = w.from_first;
     for (int d = w.n - 1; d >= 0; d--) {
-        int64_t k = i % w.extent[d];
+        int64_t q = i >> 32 ? i / w.extent[d]
+                            : (uint32_t)i / (uint32_t)w.extent[d];
+        int64_t k = i - q * w.extent[d];
 
-        i /= w.extent[d];
+        i = q;
         *to += k * w.to[d];
         *from += k * w.from[d];
     }
@@ -308,13 +332,42 @@ __global__ void copied(cuda_walk w, int64_t n, const T *from, T *to)
     }
 }
 
-cudaError_t train_cuda_copy(cudaStream_t s, const struct cuda_walk *w, int size,
-                            const void *from, void *to)
+/* The same walk over elements v times as large; false: it has none. */
+static bool widened(cuda_walk *w, int v)
 {
-    int64_t n = volume(*w);
+    int last = w->n - 1;
+    bool fits = last >= 0 && w->to[last] == 1 && w->from[last] == 1 &&
+                w->extent[last] % v == 0 && w->to_first % v == 0 &&
+                w->from_first % v == 0;
+
+    for (int d = 0; d < last; d++)
+        fits = fits && w->to[d] % v == 0 && w->from[d] % v == 0;
+    if (!fits)
+        return false;
+    w->extent[last] /= v;
+    w->to_first /= v;
+    w->from_first /= v;
+    for (int d = 0; d < last; d++) {
+        w->to[d] /= v;
+        w->from[d] /= v;
+    }
+    return true;
+}
+
+cudaError_t train_cuda_copy(cudaStream_t s, const struct cuda_walk *walk,
+                            int size, const void *from, void *to)
+{
+    cuda_walk wide = *walk, *w = &wide;
+
+    if (((uintptr_t)from | (uintptr_t)to) % 16 == 0 && widened(w, 16 / size))
+        size = 16;
+
+    int64_t n = volume(wide);
     int b = blocks_for(n);
 
-    if (size == 2)
+    if (size == 16)
+        copied<<<b, THREADS, 0, s>>>(*w, n, (const uint4 *)from, (uint4 *)to);
+    else if (size == 2)
         copied<<<b, THREADS, 0, s>>>(*w, n, (const uint16_t *)from,
                                      (uint16_t *)to);
     else if (size == 4)
@@ -356,29 +409,49 @@ static __device__ uint32_t philox(uint64_t key, uint64_t lane, uint64_t counter,
 }
 
 template <class T>
-__global__ void dropped(cuda_walk w, int64_t n, double p, uint64_t key,
-                        uint64_t lane, const T *x, T *y)
+__global__ void dropped(cuda_walk w, int64_t n, cuda_dropout d, const T *x,
+                        T *y)
 {
-    float keep = (float)(1 / (1 - p));
+    float keep = (float)(1 / (1 - d.p));
+    uint64_t lane;
 
+    if (d.now) {
+        d.at.step += d.now->step;
+        d.at.first_sample += d.now->first_sample;
+    }
+    lane = (uint64_t)d.at.step << 24 ^ d.node;
+    w.from_first += d.at.first_sample * w.from[0];
     EACH(i, n)
     {
         int64_t at, e;
 
         places(w, i, &at, &e);
-        uint32_t u = philox(key, lane, (uint64_t)e / 4, (int)((uint64_t)e % 4));
-        put(y, at, u * 0x1p-32 < p ? 0.0f : get(x, at) * keep);
+        uint32_t u =
+            philox(d.key, lane, (uint64_t)e / 4, (int)((uint64_t)e % 4));
+        put(y, at, u * 0x1p-32 < d.p ? 0.0f : get(x, at) * keep);
     }
 }
 
 cudaError_t train_cuda_dropout(cudaStream_t s, enum cuda_type t,
-                               const struct cuda_walk *w, double p,
-                               uint64_t key, uint64_t lane, const void *x,
+                               const struct cuda_walk *w,
+                               const struct cuda_dropout *d, const void *x,
                                void *y)
 {
     int64_t n = volume(*w);
 
     BY_TYPE(t, dropped<T><<<blocks_for(n), THREADS, 0, s>>>(
-                   *w, n, p, key, lane, (const T *)x, (T *)y));
+                   *w, n, *d, (const T *)x, (T *)y));
+    return cudaGetLastError();
+}
+
+__global__ void set_now(cuda_now now, cuda_now *to)
+{
+    *to = now;
+}
+
+cudaError_t train_cuda_set_now(cudaStream_t s, int64_t step,
+                               int64_t first_sample, struct cuda_now *to)
+{
+    set_now<<<1, 1, 0, s>>>({step, first_sample}, to);
     return cudaGetLastError();
 }

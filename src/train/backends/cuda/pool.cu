@@ -27,17 +27,36 @@ template <int V>
 static __device__ __forceinline__ pixel pixel_of(const cuda_pool &p,
                                                  const int64_t *size, int64_t i)
 {
-    int groups = (int)(p.c / V), g = (int)(i % groups);
-    int64_t row = i / groups;
-    int x = (int)(row % size[1]);
+    uint32_t groups = (uint32_t)(p.c / V), w = (uint32_t)size[1];
+    uint32_t h = (uint32_t)size[0];
 
-    row /= size[1];
-    return {row / size[0], (int)(row % size[0]), x, g * V};
+    if (i >> 32 == 0) { /* numbers of 32 bits divide faster */
+        uint32_t row = (uint32_t)i / groups, image = row / w;
+
+        return {image / h, (int)(image % h), (int)(row - image * w),
+                (int)((uint32_t)i - row * groups) * V};
+    }
+
+    int64_t row = i / groups;
+
+    return {row / w / h, (int)(row / w % h), (int)(row % w),
+            (int)(i % groups) * V};
 }
+
+/* V positions of maxima at once. */
+template <int V> struct bytes {
+    uint8_t v[V];
+};
+template <> struct bytes<4> {
+    uint32_t v;
+};
+template <> struct bytes<8> {
+    uint2 v;
+};
 
 template <int V, class T>
 __global__ void __launch_bounds__(THREADS)
-    max_pool(cuda_pool p, const T *x, T *y, int32_t *where)
+    max_pool(cuda_pool p, const T *x, T *y, uint8_t *where)
 {
     EACH(i, p.n * p.y[0] * p.y[1] * (p.c / V))
     {
@@ -45,7 +64,7 @@ __global__ void __launch_bounds__(THREADS)
         int top = (int)((at.y + p.y_lo[0]) * p.stride[0] - p.pad[0]);
         int left = (int)((at.x + p.y_lo[1]) * p.stride[1] - p.pad[1]);
         float best[V];
-        __align__(16) int32_t which[V];
+        __align__(8) uint8_t which[V];
 
         for (int k = 0; k < V; k++) {
             best[k] = -INFINITY;
@@ -65,20 +84,18 @@ __global__ void __launch_bounds__(THREADS)
                 for (int k = 0; k < V; k++)
                     if (v[k] > best[k] || v[k] != v[k]) {
                         best[k] = v[k];
-                        which[k] = a * (int)p.k[1] + b;
+                        which[k] = (uint8_t)(a * (int)p.k[1] + b);
                     }
             }
         store<V>(y, i * V, best);
-        if (where && V == 1)
-            where[i] = which[0];
-        for (int k = 0; where && V > 1 && k < V / 4; k++)
-            ((int4 *)(where + i * V))[k] = ((int4 *)which)[k];
+        if (where)
+            *(bytes<V> *)(where + i * V) = *(bytes<V> *)which;
     }
 }
 
 cudaError_t train_cuda_max_pool(cudaStream_t s, enum cuda_type t,
                                 const struct cuda_pool *p, const void *x,
-                                void *y, int32_t *where)
+                                void *y, uint8_t *where)
 {
     int64_t n = p->n * p->y[0] * p->y[1] * p->c;
 
@@ -95,8 +112,9 @@ static __device__ __forceinline__ void windows(const cuda_pool &p, int d,
     int at = x + (int)(p.x_lo[d] + p.pad[d]), q = (int)p.stride[d];
     int first = at - (int)((p.k[d] - 1) * p.dilation[d]);
 
-    *lo = (first > 0 ? (first + q - 1) / q : 0) - (int)p.y_lo[d];
-    *hi = at / q - (int)p.y_lo[d];
+    *lo = (first > 0 ? (int)((uint32_t)(first + q - 1) / (uint32_t)q) : 0) -
+          (int)p.y_lo[d];
+    *hi = (int)((uint32_t)at / (uint32_t)q) - (int)p.y_lo[d];
     *lo = *lo < 0 ? 0 : *lo;
     *hi = *hi >= p.y[d] ? (int)p.y[d] - 1 : *hi;
 }
@@ -108,6 +126,8 @@ static __device__ __forceinline__ int position(const cuda_pool &p, int d, int x,
     int off = x + (int)(p.x_lo[d] + p.pad[d]) -
               (y + (int)p.y_lo[d]) * (int)p.stride[d];
 
+    if (p.dilation[d] == 1)
+        return off;
     return off % (int)p.dilation[d] ? -1 : off / (int)p.dilation[d];
 }
 
@@ -125,13 +145,13 @@ static __device__ __forceinline__ float span_of(const cuda_pool &p, int d,
 /* MAX: where it was the largest; else its share of the mean. */
 template <bool MAX, int V, class T>
 __global__ void __launch_bounds__(THREADS)
-    pool_back(cuda_pool p, const T *dy, const int32_t *where, T *dx)
+    pool_back(cuda_pool p, const T *dy, const uint8_t *where, T *dx)
 {
     EACH(i, p.n * p.x[0] * p.x[1] * (p.c / V))
     {
         pixel at = pixel_of<V>(p, p.x, i);
         float sum[V] = {};
-        __align__(16) int32_t at_max[V];
+        __align__(8) uint8_t at_max[V];
         int lo[2], hi[2];
 
         windows(p, 0, at.y, &lo[0], &hi[0]);
@@ -146,11 +166,8 @@ __global__ void __launch_bounds__(THREADS)
                 if (a < 0 || b < 0)
                     continue;
                 load<V>(dy, o, d);
-                for (int k = 0; MAX && k < (V + 3) / 4; k++)
-                    if (V == 1)
-                        at_max[0] = where[o];
-                    else
-                        ((int4 *)at_max)[k] = ((const int4 *)(where + o))[k];
+                if (MAX)
+                    *(bytes<V> *)at_max = *(const bytes<V> *)(where + o);
                 for (int k = 0; k < V; k++) {
                     if (!MAX)
                         sum[k] += d[k] / size;
@@ -164,7 +181,7 @@ __global__ void __launch_bounds__(THREADS)
 
 cudaError_t train_cuda_max_pool_back(cudaStream_t s, enum cuda_type t,
                                      const struct cuda_pool *p, const void *dy,
-                                     const int32_t *where, void *dx)
+                                     const uint8_t *where, void *dx)
 {
     int64_t n = p->n * p->x[0] * p->x[1] * p->c;
 
@@ -249,20 +266,33 @@ cudaError_t train_cuda_image_mean(cudaStream_t s, enum cuda_type t, int64_t n,
     return cudaGetLastError();
 }
 
-template <class T>
-__global__ void image_mean_back(int64_t n, int64_t pixels, int64_t c, float of,
-                                const T *dy, T *dx)
+template <int V, class T>
+__global__ void __launch_bounds__(THREADS)
+    image_mean_back(int64_t n, int64_t pixels, int64_t c, float of, const T *dy,
+                    T *dx)
 {
-    EACH(i, n * pixels * c)
-    put(dx, i, get(dy, i / (pixels * c) * c + i % c) / of);
+    uint32_t groups = (uint32_t)(c / V), area = (uint32_t)pixels;
+
+    EACH(i, n * pixels * groups)
+    {
+        int64_t row = i >> 32 ? i / groups : (uint32_t)i / groups;
+        int64_t image = row >> 32 ? row / area : (uint32_t)row / area;
+        float d[V];
+
+        load<V>(dy, image * c + (i - row * groups) * V, d);
+        for (int k = 0; k < V; k++)
+            d[k] /= of;
+        store<V>(dx, i * V, d);
+    }
 }
 
 cudaError_t train_cuda_image_mean_back(cudaStream_t s, enum cuda_type t,
                                        int64_t n, int64_t pixels, int64_t c,
                                        float of, const void *dy, void *dx)
 {
-    BY_TYPE(t,
-            image_mean_back<T><<<blocks_for(n * pixels * c), THREADS, 0, s>>>(
-                n, pixels, c, of, (const T *)dy, (T *)dx));
+    BY_TYPE(t, BY_WIDTH(T, c,
+                        image_mean_back<V>
+                        <<<blocks_for(n * pixels * c / V), THREADS, 0, s>>>(
+                            n, pixels, c, of, (const T *)dy, (T *)dx)));
     return cudaGetLastError();
 }

@@ -7,27 +7,37 @@
 
 enum { MOST_R = 8 };
 
-/* dy, or the sum of two as it would be stored. */
-template <int V, class T>
-static __device__ __forceinline__ void arrive(const T *dy, const T *more,
-                                              int64_t at, float *d)
-{
-    float e[V];
+/* V of dy, and of what is added to it: all of a row is asked for before the
+ * first of it is used. */
+template <int V, class T> struct pair {
+    chunk<V, T> d, e;
+    __device__ __forceinline__ void ask(const T *dy, const T *more, int64_t at)
+    {
+        d = fetch<V>(dy, at);
+        if (more)
+            e = fetch<V>(more, at);
+    }
+    /* dy, or the sum of the two as it would be stored */
+    __device__ __forceinline__ void arrive(const T *dy, bool sums,
+                                           float *f) const
+    {
+        float g[V];
 
-    load<V>(dy, at, d);
-    if (!more)
-        return;
-    load<V>(more, at, e);
-    for (int k = 0; k < V; k++)
-        d[k] = rounded(dy, d[k] + e[k]);
-}
+        open(d, f);
+        if (!sums)
+            return;
+        open(e, g);
+        for (int k = 0; k < V; k++)
+            f[k] = rounded(dy, f[k] + g[k]);
+    }
+};
 
 /* How often 32 lanes of V go into a row; 0: more often than registers hold. */
 static int rounds(int64_t width, int v)
 {
     int64_t r = (width + 32 * v - 1) / (32 * v);
 
-    return width % v ? 0 : r <= 4 ? (int)r : r <= MOST_R ? MOST_R : 0;
+    return width % v ? 0 : r <= 6 ? (int)r : r <= MOST_R ? MOST_R : 0;
 }
 
 /* Runs a statement with R the rounds of a row; else it is 0. */
@@ -37,6 +47,8 @@ static int rounds(int64_t width, int v)
         ONE_ROUND(2, __VA_ARGS__)                    \
         ONE_ROUND(3, __VA_ARGS__)                    \
         ONE_ROUND(4, __VA_ARGS__)                    \
+        ONE_ROUND(5, __VA_ARGS__)                    \
+        ONE_ROUND(6, __VA_ARGS__)                    \
         ONE_ROUND(MOST_R, __VA_ARGS__)               \
     }
 #define ONE_ROUND(n, ...)  \
@@ -50,8 +62,9 @@ static int rounds(int64_t width, int v)
 
 template <int R, class T>
 __global__ void __launch_bounds__(THREADS)
-    row_norm(cuda_row_norm r, const T *x, const T *more, T *sum, const float *w,
-             const float *b, T *y, float *stats)
+    row_norm(cuda_row_norm r, const T *x, const T *more, T *sum,
+             const float *__restrict__ w, const float *__restrict__ b, T *y,
+             float *stats)
 {
     enum { V = wide<T>::V };
     int lane = threadIdx.x & 31;
@@ -60,7 +73,13 @@ __global__ void __launch_bounds__(THREADS)
          row < r.rows; row += (int64_t)gridDim.x * THREADS / 32) {
         float f[R][V], all = 0, var = 0, mean, rstd;
         int64_t at = row * r.width;
+        pair<V, T> raw[R];
 
+#pragma unroll
+        for (int j = 0; j < R; j++)
+            if ((j * 32 + lane) * V < r.width)
+                raw[j].ask(x, more, at + (j * 32 + lane) * V);
+#pragma unroll
         for (int j = 0; j < R; j++) {
             int64_t c = (j * 32 + lane) * V;
 
@@ -68,7 +87,7 @@ __global__ void __launch_bounds__(THREADS)
                 f[j][k] = 0;
             if (c >= r.width)
                 continue;
-            arrive<V>(x, more, at + c, f[j]);
+            raw[j].arrive(x, more != NULL, f[j]);
             if (sum)
                 store<V>(sum, at + c, f[j]);
             for (int k = 0; k < V; k++)
@@ -157,7 +176,8 @@ cudaError_t train_cuda_row_norm(cudaStream_t s, enum cuda_type t,
 /* after: added to the result; NULL: nothing */
 template <int R, class T>
 __global__ void __launch_bounds__(THREADS)
-    row_back(cuda_row_norm r, cuda_row_back b, const float *w, T *dx)
+    row_back(cuda_row_norm r, cuda_row_back b, const float *__restrict__ w,
+             T *dx)
 {
     enum { V = wide<T>::V };
     const T *after = (const T *)b.after;
@@ -168,14 +188,24 @@ __global__ void __launch_bounds__(THREADS)
         float d[R][V], x[R][V], sd = 0, sdx = 0;
         float mean = b.stats[2 * row], rstd = b.stats[2 * row + 1];
         int64_t at = row * r.width;
+        pair<V, T> raw[R], rest[R];
 
+#pragma unroll
+        for (int j = 0; j < R; j++)
+            if ((j * 32 + lane) * V < r.width) {
+                int64_t c = at + (j * 32 + lane) * V;
+
+                raw[j].ask((const T *)b.dy, (const T *)b.more, c);
+                rest[j].ask((const T *)b.x, after, c);
+            }
+#pragma unroll
         for (int j = 0; j < R; j++) {
             int64_t c = (j * 32 + lane) * V;
 
             if (c >= r.width)
                 continue;
-            arrive<V>((const T *)b.dy, (const T *)b.more, at + c, d[j]);
-            load<V>((const T *)b.x, at + c, x[j]);
+            raw[j].arrive(dx, b.more != NULL, d[j]);
+            open(rest[j].d, x[j]);
             for (int k = 0; k < V; k++) {
                 d[j][k] *= w ? w[c + k] : 1;
                 x[j][k] = (x[j][k] - mean) * rstd;
@@ -194,7 +224,7 @@ __global__ void __launch_bounds__(THREADS)
             for (int k = 0; k < V; k++)
                 d[j][k] = rstd * (d[j][k] - sd - x[j][k] * sdx);
             if (after) {
-                load<V>(after, at + c, e);
+                open(rest[j].e, e);
                 for (int k = 0; k < V; k++)
                     d[j][k] = rounded(dx, d[j][k]) + e[k];
             }
@@ -319,7 +349,7 @@ cudaError_t train_cuda_row_norm_weights(cudaStream_t s, enum cuda_type t,
     else
         BY_TYPE(t, BY_WIDTH(T, r->width,
                             n = by_features<V, T, false>(s, r, b, partial)));
-    totals<float><<<blocks_for(32 * r->width), THREADS, 0, s>>>(
-        partial, n, r->width, db, dw);
+    totals<float><<<total_blocks(r->width), LANES * DEEP, 0, s>>>(
+        partial, n, r->width, sum_places<float>{db, dw});
     return cudaGetLastError();
 }

@@ -130,17 +130,23 @@ __global__ void __launch_bounds__(ROW_THREADS)
         const T *p = y + m * classes;
         int32_t want = label[m];
         best own = {-INFINITY, 0x7fffffff}, b;
-        float sum = 0, all = 0, uniform = smoothing / (float)classes;
+        float sum = 0, all = 0, uniform = smoothing / (float)classes, scale;
         bool counts = want >= 0 && want < classes;
+        float right_one = counts ? get(p, want) : 0; /* dy may lie upon y */
 
 #pragma unroll 2
         for (int64_t c = threadIdx.x * V; c < classes; c += blockDim.x * V) {
-            float f[V], before = own.v;
+            float f[V], top = -INFINITY;
 
             load<V>(p, c, f);
             for (int k = 0; k < V; k++)
-                own = better(own, {f[k], (int)c + k});
-            sum *= before < own.v ? power(p, before - own.v) : 1;
+                top = fmaxf(top, f[k]);
+            if (top > own.v) { /* seldom */
+                sum *= power(p, own.v - top);
+                own.v = top;
+                for (int k = V - 1; k >= 0; k--)
+                    own.i = f[k] == top ? (int)c + k : own.i;
+            }
             for (int k = 0; k < V; k++) {
                 sum += power(p, f[k] - own.v);
                 all += smoothing > 0 ? f[k] : 0;
@@ -151,23 +157,25 @@ __global__ void __launch_bounds__(ROW_THREADS)
                         sums);
         if (smoothing > 0)
             all = block_sum(all, sums) - (float)classes * b.v;
+        scale = share / sum;
 #pragma unroll 2
         for (int64_t c = threadIdx.x * V; c < classes; c += blockDim.x * V) {
             float f[V];
 
             load<V>(p, c, f);
-            for (int k = 0; k < V; k++) {
-                float w = uniform + (c + k == want ? 1 - smoothing : 0);
-
-                f[k] = want < 0 ? 0 : (power(p, f[k] - b.v) / sum - w) * share;
-            }
+            for (int k = 0; k < V; k++)
+                f[k] = want < 0 ? 0
+                                : power(p, f[k] - b.v) * scale - uniform * share;
+            if (counts && c <= want && want < c + V)
+                for (int k = 0; k < V; k++)
+                    f[k] -= c + k == want ? (1 - smoothing) * share : 0;
             store<V>(dy + m * classes, c, f);
         }
         if (threadIdx.x == 0 && loss) {
             float l = want < 0 ? 0 : NAN;
 
             if (counts)
-                l = logf(sum) - (1 - smoothing) * (get(p, want) - b.v) -
+                l = logf(sum) - (1 - smoothing) * (right_one - b.v) -
                     (smoothing > 0 ? smoothing * all / (float)classes : 0);
             loss[m] = l;
         }
