@@ -274,6 +274,16 @@ double train_time_begin(pdl_trainer *t, int op);
 void train_time_end(pdl_trainer *t, int op, int64_t micro, double start);
 enum pdl_status train_times_tell(pdl_trainer *t, struct pdl_err *err);
 void train_times_close(pdl_trainer *t);
+/* load.c: inputs and labels of a micro-batch. first: of its samples, in the
+ * batch; staged: they may be on the device already. */
+struct train_loading {
+    const struct pdl_train_feed *feed;
+    int micro;
+    int64_t first;
+    bool staged;
+};
+enum pdl_status train_load(pdl_trainer *t, const struct train_loading *l,
+                           struct pdl_err *err);
 /* staging.c: samples of the next step go to the device during this one.
  * train_staged_take: those of this step, if they were staged. */
 enum pdl_status train_stage(pdl_trainer *t, const struct pdl_train_feed *feed,

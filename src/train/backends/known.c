@@ -98,21 +98,18 @@ const char *train_known_find(const struct train_known *k, const char *key)
 
 void train_known_add(struct train_known *k, const char *key, const char *value)
 {
-    size_t n = strlen(key), m = strlen(value);
-    char *text = k ? malloc(n + m + 3) : NULL;
+    size_t n = strlen(key) + 1, room = n + strlen(value) + 2;
+    char *text = k ? malloc(room) : NULL;
     int fd = -1;
 
     if (text && k->path[0])
         fd = open(k->path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
     if (fd >= 0) {
-        memcpy(text, key, n);
-        text[n] = '\t';
-        memcpy(text + n + 1, value, m);
-        for (size_t i = 0; i < m; i++) /* of a line one line */
-            if (text[n + 1 + i] == '\n')
-                text[n + 1 + i] = ' ';
-        text[n + m + 1] = '\n';
-        (void)!write(fd, text, n + m + 2);
+        snprintf(text, room, "%s\t%s\n", key, value);
+        for (size_t i = n; i + 2 < room; i++) /* of a value one line */
+            if (text[i] == '\n')
+                text[i] = ' ';
+        (void)!write(fd, text, room - 1);
         close(fd);
     }
     free(text);

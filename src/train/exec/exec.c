@@ -494,108 +494,17 @@ static enum pdl_status run_op(pdl_trainer *t, int op, int micro,
     return st;
 }
 
-/* A part whose positions are several runs is read run by run. */
-static enum pdl_status load_runs(pdl_trainer *t, int tensor, int64_t first,
-                                 const struct pdl_train_part *whole,
-                                 const struct pass *p, struct pdl_err *err)
-{
-    const struct pdl_plan_tensor *x = &t->plan->tensors[tensor];
-    int64_t lo = whole->box.lo[1], hi = whole->box.hi[1], n;
-    struct train_array run = t->arrays[tensor];
-    char *room = malloc((size_t)train_array_bytes(&run) + 1);
-    enum pdl_status st = PDL_OK;
-
-    for (int64_t at = lo; at < hi && room && st == PDL_OK; at += n) {
-        struct pdl_train_part part = *whole;
-        int64_t from = pdl_deal_position(&t->plan->deal, at);
-
-        n = pdl_deal_run(&t->plan->deal, at, hi);
-        if (t->fault == TRAIN_FAULT_DEAL) /* the runs in the other order */
-            from = pdl_deal_position(&t->plan->deal, lo + hi - at - n);
-        part.data = room;
-        part.box.lo[1] = from;
-        part.box.hi[1] = from + n;
-        run.box.lo[1] = at;
-        run.box.hi[1] = at + n;
-        st = p->feed->fill(p->feed->ctx, first,
-                           x->kind == PDL_PLAN_LABEL ? -1 : x->model_tensor,
-                           &part, err);
-        if (st == PDL_OK)
-            train_copy(&t->arrays[tensor], whole->data, &run, room, &run.box);
-    }
-    free(room);
-    return room ? st : pdl_fail(err, PDL_ENOMEM, "out of memory for samples");
-}
-
-/* Readers give float32: a device makes bfloat16 of it faster than they do. */
-static enum pdl_status send_wide(pdl_trainer *t, int tensor,
-                                 struct train_room *room, void *to,
-                                 struct pdl_err *err)
-{
-    int64_t n = train_array_elements(&t->arrays[tensor]);
-    enum pdl_status st =
-        t->wide[tensor] ? PDL_OK
-                        : train_take_memory(t, 4 * n, &t->wide[tensor], err);
-
-    if (st != PDL_OK)
-        return st;
-    train_room_send(t, room, t->wide[tensor], 4 * n);
-    train_narrow(t, t->wide[tensor], to, n);
-    return PDL_OK;
-}
-
-static enum pdl_status load_tensor(pdl_trainer *t, int tensor, int micro,
-                                   const struct pass *p, struct pdl_err *err)
-{
-    int64_t samples = t->plan->batch / t->micros;
-    int64_t first = (p->evaluate ? p->first : micro) * samples;
-    const struct pdl_plan_tensor *x = &t->plan->tensors[tensor];
-    int64_t bytes = train_array_bytes(&t->arrays[tensor]);
-    struct train_room *room =
-        t->device ? &t->fed[tensor * t->micros + micro] : NULL;
-    struct pdl_train_part part = train_part_of(t, tensor, micro);
-    bool dealt = pdl_plan_dealt(t->plan, tensor);
-    bool wide = room && part.dtype == PDL_BF16 && !dealt;
-    void *at = part.data;
-    bool taken = false;
-    enum pdl_status st = PDL_OK;
-
-    if (!p->evaluate)
-        st = train_staged_take(t, tensor, micro, &taken, err);
-    if (taken || st != PDL_OK)
-        return st;
-    if (room) {
-        st = train_room_wait(t, room, wide ? 2 * bytes : bytes, err);
-        part.data = room->at;
-    }
-    if (wide)
-        part.dtype = PDL_F32;
-    if (st != PDL_OK)
-        return st;
-    if (train_is_constant(t->plan, tensor)) /* token type 0, say */
-        memset(part.data, 0, (size_t)(wide ? 2 * bytes : bytes));
-    else if (dealt)
-        st = load_runs(t, tensor, first, &part, p, err);
-    else
-        st = p->feed->fill(p->feed->ctx, first,
-                           x->kind == PDL_PLAN_LABEL ? -1 : x->model_tensor,
-                           &part, err);
-    if (st == PDL_OK && wide)
-        st = send_wide(t, tensor, room, at, err);
-    else if (st == PDL_OK && room)
-        train_room_send(t, room, at, bytes);
-    return st;
-}
-
 static enum pdl_status load(pdl_trainer *t, int micro, const struct pass *p,
                             struct pdl_err *err)
 {
-    enum pdl_status st = PDL_OK;
+    int64_t samples = t->plan->batch / t->micros;
+    struct train_loading l = {
+        .feed = p->feed,
+        .micro = micro,
+        .first = (p->evaluate ? p->first : micro) * samples,
+        .staged = !p->evaluate};
 
-    for (int i = 0; i < t->plan->ntensors && st == PDL_OK; i++)
-        if (t->loads[i] && !pdl_box_empty(&t->arrays[i].box))
-            st = load_tensor(t, i, micro, p, err);
-    return st;
+    return train_load(t, &l, err);
 }
 
 static void accumulate(pdl_trainer *t, const struct train_action *s)

@@ -6,6 +6,30 @@
 
 enum { CUDA_OFFERS = 24, CUDA_MADE = 128 };
 
+/* A convolution: a relation between a fine and a coarse side. */
+enum cuda_way { CUDA_GATHER, CUDA_SCATTER, CUDA_WEIGHTS };
+enum { CUDA_FINE, CUDA_COARSE, CUDA_WEIGHT, CUDA_CONV_DIMS = 5 };
+struct cuda_conv {
+    struct cuda_conv *next;
+    enum cuda_way way;
+    enum cuda_type t;
+    int ns;
+    int64_t dim[3][CUDA_CONV_DIMS]; /* fine, coarse, weight: n c s.. */
+    int64_t pre[3], post[3], stride[3], dilation[3];
+    cudnnBackendDescriptor_t plan;
+    int64_t workspace;
+    float ms;
+    const struct cuda_product *product; /* one pixel: where that is faster */
+};
+/* cuda_plan.c: the fastest way to a convolution; NULL: none. */
+const struct cuda_conv *train_cuda_conv(struct cuda_state *s,
+                                        const struct cuda_conv *want);
+int64_t train_cuda_conv_volume(const struct cuda_conv *c, int side);
+/* at: fine, coarse, weight */
+cudaError_t train_cuda_convolve(const struct cuda_state *s,
+                                const struct cuda_conv *c, void *const *at,
+                                void *work);
+
 /* The first failure stays; what was made is destroyed in one go. */
 struct cuda_maker {
     const struct cuda_dnn *d;
