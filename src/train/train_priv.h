@@ -211,11 +211,11 @@ struct pdl_trainer {
     struct train_times { /* marks.c: operations of this step, on a device */
         struct train_time_of {
             int op;
-            int64_t micro;
+            int64_t micro, from, to; /* marks; to < 0: not yet */
         } * of;
-        int64_t n, room;
+        int64_t n, room, marks, from;
         double base_s;
-        bool off;
+        bool off, updates; /* updates: the last ones, not ended yet */
     } times;
 
     enum train_fault fault;

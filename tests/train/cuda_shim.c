@@ -6,10 +6,10 @@
 enum { SUCCESS = 0 };
 
 /* Whose results nobody looks at before something runs. */
-#define NOTHING(name) \
-    int name(void);   \
-    int name(void)    \
-    {                 \
+#define NOTHING(name)   \
+    int name(void);     \
+    int name(void)      \
+    {                   \
         return SUCCESS; \
     }
 
@@ -39,12 +39,12 @@ NOTHING(cuKernelSetAttribute)
 NOTHING(cuFuncSetAttribute)
 // clang-format on
 
-#define A_HANDLE(name)      \
+#define A_HANDLE(name)       \
     int name(void **handle); \
     int name(void **handle)  \
-    {                       \
-        *handle = handle;   \
-        return SUCCESS;     \
+    {                        \
+        *handle = handle;    \
+        return SUCCESS;      \
     }
 
 A_HANDLE(cuLibraryLoadData)

@@ -581,7 +581,7 @@ static enum pdl_status run_batch(pdl_trainer *t, const struct pass *p,
     for (; i < t->nsteps && st == PDL_OK; i++) {
         if (t->steps[i].micro == TRAIN_UPDATE && t->steps[i].kind != TRAIN_WAIT)
             break;
-        s = t->hunting ? NULL : train_stretch_at(t, i);
+        s = t->hunting || train_is_timed(t) ? NULL : train_stretch_at(t, i);
         st = s ? act_stretch(t, s, i, p, err) : act(t, &t->steps[i], p, err);
         i = s ? train_stretch_end(s) - 1 : i;
         if (st == PDL_OK && (t->npending > 0 || t->sparse))

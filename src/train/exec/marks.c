@@ -33,34 +33,56 @@ static double now(const pdl_trainer *t, int op)
     return (double)s.tv_sec + (double)s.tv_nsec * 1e-9;
 }
 
-static void mark(pdl_trainer *t, int64_t i)
+/* The number of a mark that is set now. */
+static int64_t mark(pdl_trainer *t)
 {
     struct pdl_err err;
     enum pdl_status st =
-        t->device->mark(t->backend_state, TRAIN_COMPUTE, i, &err);
+        t->device->mark(t->backend_state, TRAIN_COMPUTE, t->times.marks, &err);
 
     if (st != PDL_OK && t->device_st == PDL_OK) {
         t->device_st = st;
         t->device_err = err;
     }
+    return t->times.marks++;
 }
 
-/* The n-th operation, from 1 on, has marks 2n and 2n + 1; 0 and 1 have nothing
- * between them: what two marks take by themselves. */
+/* Updates go together where a device gathers them: they are timed as one. */
+static void end_updates(pdl_trainer *t)
+{
+    struct train_times *x = &t->times;
+    int64_t to = x->updates ? mark(t) : 0;
+
+    for (int64_t i = x->n - 1; x->updates && i >= 0 && x->of[i].to < 0; i--)
+        x->of[i].to = to;
+    x->updates = false;
+}
+
+static bool is_nothing(const pdl_trainer *t, int op)
+{
+    return t->plan->ops[op].kind == PDL_PLAN_OP_FREE || t->ops[op].joined;
+}
+
+/* Marks 0 and 1 have nothing between them: what two take by themselves. */
 double train_time_begin(pdl_trainer *t, int op)
 {
     struct train_times *x = &t->times;
+    bool update = t->plan->ops[op].kind == PDL_PLAN_OP_UPDATE;
 
-    if (!train_is_timed(t))
+    if (!train_is_timed(t) || is_nothing(t, op))
         return 0;
     if (!t->device)
         return now(t, op);
-    if (x->n == 0) {
+    if (x->marks == 0) {
         x->base_s = pdl_clock_s();
-        mark(t, 0);
-        mark(t, 1);
+        (void)mark(t);
+        (void)mark(t);
     }
-    mark(t, 2 * x->n + 2);
+    if (!update)
+        end_updates(t);
+    if (!x->updates)
+        x->from = mark(t);
+    x->updates = update;
     return 0;
 }
 
@@ -68,7 +90,7 @@ void train_time_end(pdl_trainer *t, int op, int64_t micro, double start)
 {
     struct train_times *x = &t->times;
 
-    if (!train_is_timed(t))
+    if (!train_is_timed(t) || is_nothing(t, op))
         return;
     if (!t->device) {
         t->opt.timed(t->opt.timed_ctx, op, micro, start, now(t, op));
@@ -84,26 +106,53 @@ void train_time_end(pdl_trainer *t, int op, int64_t micro, double start)
         x->of = more;
         x->room = room;
     }
-    mark(t, 2 * x->n + 3);
-    x->of[x->n++] = (struct train_time_of){op, micro};
+    x->of[x->n++] = (struct train_time_of){.op = op,
+                                           .micro = micro,
+                                           .from = x->from,
+                                           .to = x->updates ? -1 : mark(t)};
+}
+
+static double elements(const pdl_trainer *t, int op)
+{
+    return (double)train_array_elements(&t->arrays[t->plan->ops[op].out[0]]);
+}
+
+/* Of updates that were timed as one each has its share. */
+static double share(const pdl_trainer *t, int64_t i)
+{
+    const struct train_times *x = &t->times;
+    double all = 0;
+
+    for (int64_t k = i; k >= 0 && x->of[k].from == x->of[i].from; k--)
+        all += elements(t, x->of[k].op);
+    for (int64_t k = i + 1; k < x->n && x->of[k].from == x->of[i].from; k++)
+        all += elements(t, x->of[k].op);
+    return all > 0 ? elements(t, x->of[i].op) / all : 1;
 }
 
 enum pdl_status train_times_tell(pdl_trainer *t, struct pdl_err *err)
 {
     struct train_times *x = &t->times;
     const struct train_device *d = t->device;
-    enum pdl_status st = x->n > 0 ? train_settled(t, err) : PDL_OK;
-    double own = x->n > 0 ? d->between(t->backend_state, 0, 1) : 0;
+    enum pdl_status st = PDL_OK;
+    double own;
 
+    if (x->n == 0)
+        return PDL_OK;
+    end_updates(t);
+    st = train_settled(t, err);
+    own = d->between(t->backend_state, 0, 1);
     for (int64_t i = 0; i < x->n && st == PDL_OK; i++) {
-        double start = d->between(t->backend_state, 0, 2 * i + 2);
-        double took = d->between(t->backend_state, 2 * i + 2, 2 * i + 3) - own;
+        const struct train_time_of *o = &x->of[i];
+        double start = x->base_s + d->between(t->backend_state, 0, o->from);
+        double took = d->between(t->backend_state, o->from, o->to) - own;
 
-        start += x->base_s;
-        t->opt.timed(t->opt.timed_ctx, x->of[i].op, x->of[i].micro, start,
-                     start + (took > 0 ? took : 0));
+        took = took > 0 ? took : 0;
+        if (t->plan->ops[o->op].kind == PDL_PLAN_OP_UPDATE)
+            took *= share(t, i);
+        t->opt.timed(t->opt.timed_ctx, o->op, o->micro, start, start + took);
     }
-    x->n = 0;
+    x->n = x->marks = 0;
     return st;
 }
 

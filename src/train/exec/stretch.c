@@ -34,8 +34,7 @@ enum pdl_status train_find_stretches(pdl_trainer *t, struct pdl_err *err)
 {
     int to;
 
-    if (!t->device || !t->device->hold || t->far || t->opt.timed ||
-        t->opt.watch)
+    if (!t->device || !t->device->hold || t->far || t->opt.watch)
         return PDL_OK;
     t->stretches = PDL_NEW(t->arena, struct train_stretch, t->nsteps + 1);
     if (!t->stretches)

@@ -473,9 +473,9 @@ static void cuda_close(void *state)
     if (s->described.len == 0)
         (void)!cudaDeviceSynchronize();
     train_cuda_close_libraries(s);
-    train_cuda_close_clock(s);
     train_cuda_drop_held(s);
     train_cuda_drop_updates(s);
+    train_cuda_close_clock(s);
     if (s->now)
         (void)!cudaFree(s->now);
     if (s->squares)

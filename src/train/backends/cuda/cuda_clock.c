@@ -37,7 +37,7 @@ enum pdl_status train_cuda_mark(void *state, enum train_stream stream,
 
     if (st != PDL_OK)
         return st;
-    e = cudaEventRecord(s->marks[i], s->stream[stream]);
+    e = cudaEventRecord(s->marks[i], train_cuda_queue(s, stream));
     return e == cudaSuccess ? PDL_OK : train_cuda_fail(err, e, "marks");
 }
 

@@ -316,6 +316,7 @@ bool train_cuda_make_conv(struct cuda_kernel *k)
     find_operands(k, swap);
     if (!shape(k, &c))
         return false;
+    pad_before(k, &c);
     k->u.conv.conv = train_cuda_conv(k->s, &c);
     if (!k->u.conv.conv)
         return false;
