@@ -224,11 +224,11 @@ void pdl_trainer_memory(const pdl_trainer *t, struct pdl_train_memory *out);
 struct pdl_train_device {
     char name[64], library[96]; /* of the versions that run */
     int64_t memory_bytes, free_bytes, units, l2_bytes;
-    double clock_hz;        /* the highest */
+    double clock_hz;       /* the highest */
     double bytes_per_s[3]; /* from the host, to it, inside; 0: not known */
     double now_hz, power_w, power_limit_w; /* 0: nobody says */
-    bool power_capped, hot; /* the clock is lower for that */
-    const char *on_host;    /* operators that the host runs for it; NULL */
+    bool power_capped, hot;                /* the clock is lower for that */
+    const char *on_host; /* operators that the host runs for it; NULL */
 };
 /* False: the host computes. rates: measure bytes_per_s, too, which takes memory
  * and time. */

@@ -27,7 +27,7 @@ struct session {
     double start_s, last_s;
     int64_t resumed_at;
     bool line_shown;
-    bool evaluate; /* the command is evaluate */
+    bool evaluate;     /* the command is evaluate */
     char on_host[512]; /* --size: operators that the host runs for a device */
     struct train_trace trace;
     double loss_scale;

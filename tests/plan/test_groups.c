@@ -42,9 +42,8 @@ static void norms_go_with_what_is_around_them(void **state)
     (void)state;
     assert_int_equal(count(p, "batch_norm+relu"), 4);
     assert_int_equal(count(p, "batch_norm+add+relu"), 3);
-    assert_int_equal(count(p, "relu+batch_norm") +
-                         count(p, "sum+relu+batch_norm"),
-                     7);
+    assert_int_equal(
+        count(p, "relu+batch_norm") + count(p, "sum+relu+batch_norm"), 7);
     p = plan_of(a, "gpt:layers=2,hidden=12,heads=3,ffn=20,vocab=17,seq=8");
     assert_true(count(p, "add+layer_norm") >= 4);
     assert_true(count(p, "sum+layer_norm+sum") + count(p, "sum+layer_norm") >=

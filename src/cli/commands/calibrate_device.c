@@ -47,7 +47,9 @@ static void keep_rates(struct pdl_pe *pe)
                           ? (double)r->dims[0] / r->seconds
                           : 0;
 
-        if (p != PDL_NPRECISIONS && strcmp(r->op, "run.linear") == 0 &&
+        if (p != PDL_NPRECISIONS &&
+            (strcmp(r->op, "run.linear") == 0 ||
+             strcmp(r->op, "run.conv") == 0) &&
             rate > pe->matmul_flop_per_s[p])
             pe->matmul_flop_per_s[p] = rate;
     }
@@ -60,8 +62,8 @@ void cli_fill_device(pdl_arena *a, const struct pdl_doc *machine,
     char *name = pdl_arena_strdup(a, title(machine));
 
     for (char *c = name; c && *c; c++)
-        *c = isalnum((unsigned char)*c) ? (char)tolower((unsigned char)*c)
-                                        : '-';
+        *c =
+            isalnum((unsigned char)*c) ? (char)tolower((unsigned char)*c) : '-';
     pe->name = name ? name : "device";
     pe->title = title(machine);
     pe->units = (int64_t)fact(sys, "units");
@@ -85,9 +87,9 @@ void cli_print_device(const struct pdl_doc *machine,
     pdl_printf(out, "  matrix products  %.4g TFLOP/s bf16, %.4g fp32\n",
                pe->matmul_flop_per_s[PDL_PREC_BF16] / 1e12,
                pe->matmul_flop_per_s[PDL_PREC_FP32] / 1e12);
-    pdl_printf(out, "  copies           %.4g GB/s inside, %.4g to it, %.4g back\n",
-               pe->memory_bytes_per_s / 1e9,
-               fact(sys, "host_to_device") / 1e9,
+    pdl_printf(out,
+               "  copies           %.4g GB/s inside, %.4g to it, %.4g back\n",
+               pe->memory_bytes_per_s / 1e9, fact(sys, "host_to_device") / 1e9,
                fact(sys, "device_to_host") / 1e9);
     if (pe->sustained_hz > 0)
         pdl_printf(out, "  clock            %.4g MHz of %.4g under load\n",
@@ -98,8 +100,9 @@ void cli_print_device(const struct pdl_doc *machine,
                    "networks: they ran at a lower clock\n",
                    pe->peak_w, said(machine, "power_capped"));
     if (said(machine, "hot") > 0)
-        pdl_printf(out,
-                   "  heat             slowed %.0f probe networks down: this is "
-                   "not what it does when it is cooled\n",
-                   said(machine, "hot"));
+        pdl_printf(
+            out,
+            "  heat             slowed %.0f probe networks down: this is "
+            "not what it does when it is cooled\n",
+            said(machine, "hot"));
 }

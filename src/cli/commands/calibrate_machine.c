@@ -509,10 +509,12 @@ static void print_text(const struct draft *d, const char *path)
                        "GB/s (off by up to %.0f %%)\n",
                        d->fit[i].op, d->fit[i].pes, d->fit[i].alpha_s * 1e6,
                        d->fit[i].bytes_per_s / 1e9, 100 * d->fit[i].max_error);
-    pdl_printf(out,
-               "  operators        %d measured; error of the logarithm %.3f "
-               "-> %.3f\n",
-               d->kernels.rows, d->kernels.before, d->kernels.after);
+    if (d->kernels.rows > 0)
+        pdl_printf(
+            out,
+            "  operators        %d measured; error of the logarithm %.3f "
+            "-> %.3f\n",
+            d->kernels.rows, d->kernels.before, d->kernels.after);
     if (d->trust.probes > 0)
         pdl_printf(out,
                    "  projections      80 %% of %d probe networks within "

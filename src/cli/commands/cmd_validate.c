@@ -121,24 +121,15 @@ static enum pdl_status sensible(const struct pdl_args *args,
         const char *name;
         int with;
     } some[] = {
-        {"measured", FILE_},
-        {"select", FILE_},
-        {"without", FILE_},
-        {"ablate", FILE_},
-        {"congestion", FILE_},
-        {"leave-out", FILE_},
-        {"strategy", HERE},
-        {"batch", HERE},
-        {"steps", HERE},
-        {"precision", HERE},
-        {"device", HERE},
-        {"cpu-times", HERE},
-        {"dim", HERE},
-        {"ranks", HERE | COLLECTIVE},
-        {"size", COLLECTIVE},
-        {"algorithm", COLLECTIVE},
-        {"seconds", COLLECTIVE},
-        {"report", FILE_ | HERE},
+        {"measured", FILE_},     {"select", FILE_},
+        {"without", FILE_},      {"ablate", FILE_},
+        {"congestion", FILE_},   {"leave-out", FILE_},
+        {"strategy", HERE},      {"batch", HERE},
+        {"steps", HERE},         {"precision", HERE},
+        {"device", HERE},        {"cpu-times", HERE},
+        {"dim", HERE},           {"ranks", HERE | COLLECTIVE},
+        {"size", COLLECTIVE},    {"algorithm", COLLECTIVE},
+        {"seconds", COLLECTIVE}, {"report", FILE_ | HERE},
     };
     int what = o->c.collective ? COLLECTIVE : args->npos > 0 ? HERE : FILE_;
     const char *said = what == COLLECTIVE ? "--collective"

@@ -45,7 +45,9 @@ static enum pdl_status train(struct here *h, const char *plan, const char *hash,
         .plan = plan,
         .plan_hash = hash,
         .device = h->o->device,
-        .steps = h->o->steps > 0 ? h->o->steps : h->o->device ? 48 : 8,
+        .steps = h->o->steps > 0 ? h->o->steps
+                 : h->o->device  ? 48
+                                 : 8,
         .samples = 4 * h->j->plan->batch,
         .optimizer = h->o->optimizer,
         .timings = timings,

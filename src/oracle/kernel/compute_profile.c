@@ -21,7 +21,8 @@
  * (or that multiply), in the same pass and precision.
  *
  * Chosen by leaving rows out one at a time: the parts alone or the nearest
- * rows alone err more. */
+ * rows alone err more. So was what differs for a device, probe by probe: its
+ * convolutions have no tiles to fill, and samples and pixels are one extent. */
 #include "oracle/context.h"
 
 #include <math.h>
@@ -46,6 +47,7 @@ struct likes {
     const struct pdl_profile_row *row[MAX_ROWS];
     double value[MAX_ROWS];
     int n;
+    bool core;          /* of processors; else of a device */
     double rate[PARTS]; /* of one of each part */
 };
 
@@ -114,8 +116,25 @@ static bool is_alike(const struct pdl_profile_row *r,
                                    is_grouped(r->dims) == is_grouped(k->dims);
 }
 
+static bool is_conv(int ndims)
+{
+    return ndims == PDL_KEY_EXTENTS + 4;
+}
+
+/* Pixels of all samples: to a device they are one extent, and none too many;
+ * processors compute whole tiles. */
+static double pixels(const int64_t *d, bool core)
+{
+    const int64_t *e = d + PDL_KEY_EXTENTS;
+    double each = 2 * (double)e[1] * (double)e[2] * (double)d[PDL_KEY_CLASS];
+
+    return core || is_grouped(d) || !(each > 0) || d[PDL_KEY_FLOPS] <= 0
+               ? (double)e[0] * (double)e[3]
+               : (double)d[PDL_KEY_FLOPS] / each;
+}
+
 /* How much there is of each part. */
-static void parts_of(const int64_t *d, int ndims, double *x)
+static void parts_of(const int64_t *d, int ndims, bool core, double *x)
 {
     const int64_t *e = d + PDL_KEY_EXTENTS;
 
@@ -123,15 +142,13 @@ static void parts_of(const int64_t *d, int ndims, double *x)
     x[1] = (double)d[PDL_KEY_BYTES];
     x[2] = 0;
     x[3] = 1;
-    if (ndims == PDL_KEY_EXTENTS + 4) { /* a convolution */
-        double c = (double)e[1], f = (double)e[2];
+    if (is_conv(ndims)) {
+        double c = (double)e[1], f = (double)e[2], n = pixels(d, core);
 
-        if (d[PDL_KEY_CLASS + 2] == 0) /* no groups; tiles are whole */
-            x[0] = 2 * (double)e[0] * c * f * (double)e[3] *
-                   (double)d[PDL_KEY_CLASS];
-        x[1] = (double)e[0] * (double)e[3] *
-               (c * (double)d[PDL_KEY_CLASS + 1] + f);
-        if (d[PDL_KEY_CLASS + 2] > 0) /* of its group only */
+        if (core && !is_grouped(d))
+            x[0] = 2 * n * c * f * (double)d[PDL_KEY_CLASS];
+        x[1] = n * (c * (double)d[PDL_KEY_CLASS + 1] + f);
+        if (is_grouped(d)) /* of its group only */
             c = (double)d[PDL_KEY_CLASS + 2];
         x[2] = c * f * (double)d[PDL_KEY_CLASS];
     } else if (ndims == PDL_KEY_EXTENTS + 3) { /* a matrix product */
@@ -144,7 +161,7 @@ static double by_parts(const struct likes *l, const int64_t *dims, int ndims)
 {
     double x[PARTS], t = 0;
 
-    parts_of(dims, ndims, x);
+    parts_of(dims, ndims, l->core, x);
     for (int i = 0; i < PARTS; i++)
         t += l->rate[i] * x[i];
     return t > 1e-12 ? t : 1e-12;
@@ -158,12 +175,12 @@ static void fit(struct likes *l, int ndims)
     double x[PARTS], y[PARTS] = {0};
 
     for (int r = 0; r < l->n; r++) {
-        parts_of(l->row[r]->dims, ndims, x);
+        parts_of(l->row[r]->dims, ndims, l->core, x);
         for (int i = 0; i < PARTS; i++)
             most[i] = fmax(most[i], x[i]);
     }
     for (int r = 0; r < l->n; r++) {
-        parts_of(l->row[r]->dims, ndims, x);
+        parts_of(l->row[r]->dims, ndims, l->core, x);
         for (int i = 0; i < PARTS; i++)
             x[i] = most[i] > 0 ? x[i] / most[i] / l->value[r] : 0;
         for (int i = 0; i < PARTS; i++) {
@@ -184,21 +201,29 @@ static void fit(struct likes *l, int ndims)
         l->rate[i] = most[i] > 0 ? y[i] / most[i] : 0;
 }
 
+static double octaves2(double a, double b)
+{
+    double d = a > 0 && b > 0 ? log2(a / b) : 0;
+
+    return d * d;
+}
+
 /* Squared distance in octaves. */
 static double distance2(const struct pdl_profile_row *r,
-                        const struct pdl_plan_key *k)
+                        const struct pdl_plan_key *k, bool core)
 {
     bool extents = k->ndims > PDL_KEY_EXTENTS;
     int first = extents ? PDL_KEY_EXTENTS : PDL_KEY_BYTES;
     int end = extents ? k->ndims : PDL_KEY_BYTES + 1;
     double sum = 0;
 
+    if (!core && is_conv(k->ndims)) {
+        sum = octaves2(pixels(r->dims, core), pixels(k->dims, core));
+        first++;
+        end--;
+    }
     for (int i = first; i < end; i++)
-        if (r->dims[i] > 0 && k->dims[i] > 0) {
-            double d = log2((double)r->dims[i] / (double)k->dims[i]);
-
-            sum += d * d;
-        }
+        sum += octaves2((double)r->dims[i], (double)k->dims[i]);
     return sum;
 }
 
@@ -209,7 +234,7 @@ static double left_over(const struct likes *l, const struct pdl_plan_key *k)
 
     for (int i = 0; i < l->n; i++) {
         const struct pdl_profile_row *r = l->row[i];
-        double d2 = distance2(r, k) + NEAR2, w = 1 / (d2 * d2);
+        double d2 = distance2(r, k, l->core) + NEAR2, w = 1 / (d2 * d2);
 
         sum += w * log(l->value[i] / by_parts(l, r->dims, k->ndims));
         weights += w;
@@ -237,6 +262,7 @@ static int find_rows(const struct question *q, enum kin kin, struct likes *l)
     int alike = 0;
 
     l->n = 0;
+    l->core = q->pe->arch && strcmp(q->pe->arch, "cpu") == 0;
     for (int64_t i = 0; i < q->pe->nprofile && l->n < MAX_ROWS; i++) {
         const struct pdl_profile_row *r = &q->pe->profile[i];
 

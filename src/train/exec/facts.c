@@ -47,8 +47,7 @@ bool pdl_trainer_device(pdl_trainer *t, bool rates,
     if (!rates || !train_grow(t, &host, BYTES) ||
         d->alloc(t->backend_state, BYTES, &a, &err) != PDL_OK)
         return true;
-    out->bytes_per_s[TRAIN_TO_DEVICE] =
-        copies(t, TRAIN_TO_DEVICE, a, host.at);
+    out->bytes_per_s[TRAIN_TO_DEVICE] = copies(t, TRAIN_TO_DEVICE, a, host.at);
     out->bytes_per_s[TRAIN_TO_HOST] = copies(t, TRAIN_TO_HOST, host.at, a);
     if (d->alloc(t->backend_state, BYTES, &b, &err) == PDL_OK) /* read, write */
         out->bytes_per_s[TRAIN_INSIDE] = 2 * copies(t, TRAIN_INSIDE, b, a);

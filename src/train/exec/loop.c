@@ -550,8 +550,8 @@ static enum pdl_status most_bytes(struct train_loop *l,
     const struct pdl_train_memory *m = &out->memory;
 
     pdl_trainer_memory(l->t, &out->memory);
-    out->most_bytes = l->t->device ? m->taken
-                                   : m->arena + m->scratch + m->optimizer;
+    out->most_bytes =
+        l->t->device ? m->taken : m->arena + m->scratch + m->optimizer;
     if (pdl_comm_size(l->comm) == 1)
         return PDL_OK;
     return pdl_comm_allreduce(l->comm, &out->most_bytes, &out->most_bytes, 1,
