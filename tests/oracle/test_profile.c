@@ -60,6 +60,32 @@ static int64_t workspace(const struct pdl_plan_key *k)
     return k->ndims > PDL_KEY_EXTENTS ? 2 * k->dims[PDL_KEY_BYTES] : 0;
 }
 
+/* Groups of a device: as rows of their own. */
+static void measure_groups(struct machine *m, const struct pdl_plan *p)
+{
+    struct pdl_pe *pe = &m->sys.pe;
+
+    for (int i = 0; i < p->nops; i++) {
+        struct pdl_profile_row *r = &m->row[pe->nprofile];
+        int64_t *dims = PDL_NEW(m->a, int64_t, PDL_KEY_DIMS + 1);
+        struct pdl_plan_key k;
+
+        if (p->group[i] < 0 || p->groups[p->group[i]].op[0] != i)
+            continue;
+        assert_non_null(dims);
+        assert_true(pdl_plan_group_key(p, &p->groups[p->group[i]], 0, &k));
+        memcpy(dims, k.dims, sizeof k.dims);
+        *r = (struct pdl_profile_row){
+            .op = pdl_arena_printf(m->a, "run.%s", k.op),
+            .pass = k.pass,
+            .precision = "fp32",
+            .dims = dims,
+            .ndims = k.ndims + 1,
+            .seconds = law(&k)};
+        assert_true(++pe->nprofile < MAX_ROWS);
+    }
+}
+
 static void measure(struct machine *m, const struct pdl_plan *p)
 {
     struct pdl_pe *pe = &m->sys.pe;
@@ -205,6 +231,47 @@ static void other_precisions_do_not_count(void **state)
     for (int64_t i = 0; i < m->sys.pe.nprofile; i++)
         m->row[i].precision = "bf16";
     assert_true(priced(m, p, op) == priced(none, p, op));
+    pdl_arena_destroy(a);
+}
+
+/* On a device whose rows have groups the first operation of one has all of it,
+ * and what only passes between them no memory. */
+static void a_group_of_a_device_is_priced_as_one(void **state)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct machine *m = machine(a), *alone = machine(a);
+    const struct pdl_plan *p = plan_of(a, "resnet18:input=96", "data=1", 4);
+    struct pdl_oracle_options o = {.parameters = PDL_EMPIRICAL,
+                                   .precision = PDL_PREC_FP32,
+                                   .optimizer_slots = 1};
+    struct pdl_projection with, without;
+    struct pdl_err err;
+    int n = 0;
+
+    (void)state;
+    m->sys.pe.arch = alone->sys.pe.arch = "hopper";
+    measure(m, plan_of(a, "resnet18:input=64", "data=1", 4));
+    measure(alone, plan_of(a, "resnet18:input=64", "data=1", 4));
+    measure_groups(m, plan_of(a, "resnet18:input=64", "data=1", 4));
+    for (int i = 0; i < p->nops; i++) {
+        struct pdl_plan_key k;
+
+        if (p->group[i] < 0)
+            continue;
+        assert_true(priced(alone, p, i) > 0);
+        n++;
+        if (p->groups[p->group[i]].op[0] != i) {
+            assert_true(priced(m, p, i) == 0);
+            continue;
+        }
+        assert_true(pdl_plan_group_key(p, &p->groups[p->group[i]], 0, &k));
+        assert_true(fabs(log(priced(m, p, i) / law(&k))) < .05);
+    }
+    assert_true(n > 60);
+    assert_int_equal(pdl_project(p, &m->sys, &o, &with, &err), PDL_OK);
+    assert_int_equal(pdl_project(p, &alone->sys, &o, &without, &err), PDL_OK);
+    assert_true(with.step_s < without.step_s);
+    assert_true(with.activations_bytes <= without.activations_bytes);
     pdl_arena_destroy(a);
 }
 
@@ -392,6 +459,7 @@ int main(void)
         cmocka_unit_test(unseen_shapes_are_priced_by_the_law_of_seen_ones),
         cmocka_unit_test(unseen_kernels_are_priced_by_their_kin),
         cmocka_unit_test(other_precisions_do_not_count),
+        cmocka_unit_test(a_group_of_a_device_is_priced_as_one),
         cmocka_unit_test(a_row_is_estimated_from_others),
         cmocka_unit_test(a_wrong_row_is_felt),
         cmocka_unit_test(the_workspace_is_part_of_the_memory),
