@@ -316,7 +316,7 @@ static enum pdl_status tell_slow(struct train_loop *l, double seconds,
 
 static bool on_device(const struct train_loop *l)
 {
-    return l->t->device != NULL;
+    return l->t && l->t->device;
 }
 
 static enum pdl_status one_step(struct train_loop *l, bool *stop,
