@@ -163,7 +163,8 @@ static void memory_is_what_was_projected(void **state)
 }
 
 /* Every schedule and accumulation with every stage of ZeRO: gradients that live
- * across micro-batches, activations of all that are under way. */
+ * across micro-batches, activations of all that are under way. In pipelines the
+ * runtime's places for messages and for what waits come on top: up to 7 %. */
 static void memory_of_micro_batches_is_what_was_projected(void **state)
 {
     static const char *const how[] = {
@@ -187,12 +188,13 @@ static void memory_of_micro_batches_is_what_was_projected(void **state)
     for (size_t i = 0; i < sizeof how / sizeof how[0];
          i += (size_t)effort(4, 1, 1))
         for (int zero = 0; zero <= 3; zero++) {
+            bool pipe = strncmp(how[i], "pipe", 4) == 0;
             char text[96];
 
             snprintf(text, sizeof text, "%s,data=2,zero=%d", how[i], zero);
-            if (strncmp(how[i], "pipe", 4) != 0)
+            if (!pipe)
                 snprintf(text, sizeof text, "data=2,%s,zero=%d", how[i], zero);
-            (void)compare(DEEP, text, 32, .04);
+            (void)compare(DEEP, text, 32, pipe ? .07 : .01);
         }
 }
 

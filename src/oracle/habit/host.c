@@ -10,6 +10,13 @@
 
 #include <string.h>
 
+bool oracle_runs_plans(const struct oracle *o)
+{
+    const struct pdl_framework *f = o->opt->framework;
+
+    return !f || strcmp(f->name, "own") == 0;
+}
+
 bool oracle_is_copy(enum pdl_plan_op_kind kind)
 {
     return kind == PDL_PLAN_OP_COPY_OUT || kind == PDL_PLAN_OP_COPY_IN;
@@ -36,10 +43,8 @@ bool oracle_on_host(const struct oracle *o, const struct pdl_plan_op *x)
  * processor is its own host. */
 bool oracle_host_beside(const struct oracle *o, int op)
 {
-    const struct pdl_framework *f = o->opt->framework;
-
     return !o->pe.core && oracle_on_host(o, &o->p->ops[op]) &&
-           (!f || strcmp(f->name, "own") == 0);
+           oracle_runs_plans(o);
 }
 
 double oracle_host_rate(const struct oracle *o)

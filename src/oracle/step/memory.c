@@ -313,18 +313,20 @@ static void begin_work(const struct oracle *o, int i, struct tally *t)
 static void compare(const struct tally *t, const struct tally *start,
                     int64_t start_sum, struct oracle_span *s)
 {
-    int64_t all = sum(t) - start_sum;
+    struct oracle_moment now = {
+        .all = sum(t) - start_sum,
+        .gradients = t->live[PDL_PLAN_WEIGHT_GRADIENT] -
+                     start->live[PDL_PLAN_WEIGHT_GRADIENT],
+        .weights = t->live[PDL_PLAN_WEIGHT] - start->live[PDL_PLAN_WEIGHT],
+        .work = t->work,
+        .buffers = t->buffers};
 
     if (t->host - start->host > s->top_host)
         s->top_host = t->host - start->host;
-    if (all <= s->top_all)
-        return;
-    s->top_all = all;
-    s->top_gradients = t->live[PDL_PLAN_WEIGHT_GRADIENT] -
-                       start->live[PDL_PLAN_WEIGHT_GRADIENT];
-    s->top_weights = t->live[PDL_PLAN_WEIGHT] - start->live[PDL_PLAN_WEIGHT];
-    s->top_work = t->work;
-    s->top_buffers = t->buffers;
+    if (now.all > s->top.all)
+        s->top = now;
+    if (now.all - now.gradients > s->rest.all - s->rest.gradients)
+        s->rest = now;
 }
 
 static int64_t saved(const struct tally *t)
@@ -337,7 +339,8 @@ static struct oracle_span walk_item(const struct oracle *o, int stage,
                                     struct tally *t)
 {
     struct tally start = *t;
-    struct oracle_span s = {.top_all = INT64_MIN / 4};
+    struct oracle_span s = {.top = {.all = INT64_MIN / 4},
+                            .rest = {.all = INT64_MIN / 4}};
     int64_t start_sum = sum(&start);
 
     t->small = 0;
@@ -346,7 +349,7 @@ static struct oracle_span walk_item(const struct oracle *o, int stage,
         const struct pdl_plan_op *op = &o->p->ops[at];
 
         if (op->kind == PDL_PLAN_OP_FREE) {
-            if (s.top_all < 0) /* it begins with what goes */
+            if (s.top.all < 0) /* it begins with what goes */
                 compare(t, &start, start_sum, &s);
             drop(o, at, t);
             continue;
@@ -371,7 +374,8 @@ static struct oracle_span walk_item(const struct oracle *o, int stage,
 static struct oracle_span walk(const struct oracle *o, int stage, int first,
                                int nitems, bool back, struct tally *t)
 {
-    struct oracle_span s = {.top_all = INT64_MIN / 4};
+    struct oracle_span s = {.top = {.all = INT64_MIN / 4},
+                            .rest = {.all = INT64_MIN / 4}};
 
     for (int i = first; i < first + nitems; i++) {
         const struct pdl_plan_item *it = &o->p->items[i];
@@ -382,6 +386,13 @@ static struct oracle_span walk(const struct oracle *o, int stage, int first,
         s = i == first ? one : oracle_span_join(&s, &one);
     }
     return s;
+}
+
+/* ZeRO 1 and 2: the part that a rank updates is a tensor of its own in plans,
+ * which our runtime runs as they are; others update a part of the weights. */
+static bool is_own_part(const struct oracle *o, const struct pdl_plan_tensor *x)
+{
+    return x->kind == PDL_PLAN_STATE && oracle_runs_plans(o);
 }
 
 /* Optimizer state goes with what the rank updates: its weights, or with ZeRO
@@ -403,8 +414,9 @@ static int64_t state_of_op(const struct oracle *o, const struct pdl_plan_op *op,
             pdl_dtype_bits(x->dtype) == 16 && o->opt->parameters != PDL_IDEAL;
 
         if (x->host == host)
-            n += master ? size[op->out[j]] * 2 * (slots + 1)
-                        : size[op->out[j]] * (slots + host);
+            n += master
+                     ? size[op->out[j]] * 2 * (slots + 1)
+                     : size[op->out[j]] * (slots + (host || is_own_part(o, x)));
     }
     return n;
 }

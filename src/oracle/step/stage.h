@@ -11,8 +11,12 @@
 
 /* A stretch of operations: how much more is live at its fullest moment than
  * at its start (the first such moment), and at its end. */
+struct oracle_moment {
+    int64_t all, gradients, weights, work, buffers;
+};
 struct oracle_span {
-    int64_t top_all, top_gradients, top_weights, top_work, top_buffers;
+    struct oracle_moment top, rest; /* the fullest; but for gradients of
+                                       weights, which may be there before */
     int64_t all, gradients, weights;
     int64_t saved, input;   /* of all: for backward; inputs of the model */
     int64_t host, top_host; /* in the host's memory, at the end and at most */

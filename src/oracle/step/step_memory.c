@@ -20,22 +20,22 @@ struct before {
     int64_t all, gradients, weights, state, small;
 };
 
-static void note(const struct before *b, const struct oracle_span *s,
+static void note(const struct before *b, const struct oracle_moment *m,
                  struct pdl_projection *out)
 {
-    int64_t all = b->all + s->top_all;
+    int64_t all = b->all + m->all;
 
     if (all <= out->allocated_bytes)
         return;
     out->allocated_bytes = all;
-    out->weights_bytes = b->weights + s->top_weights;
+    out->weights_bytes = b->weights + m->weights;
     out->optimizer_bytes = b->state;
-    out->gradients_bytes = b->gradients + s->top_gradients;
-    out->workspace_bytes = s->top_work + b->small;
-    out->comm_buffers_bytes = s->top_buffers;
+    out->gradients_bytes = b->gradients + m->gradients;
+    out->workspace_bytes = m->work + b->small;
+    out->comm_buffers_bytes = m->buffers;
     out->activations_bytes = all - out->weights_bytes - b->state -
                              out->gradients_bytes - out->workspace_bytes -
-                             s->top_buffers;
+                             m->buffers;
 }
 
 static void after(struct before *b, const struct oracle_span *s)
@@ -59,6 +59,38 @@ static struct held held_by(const struct oracle_lived *s, int64_t input)
                          f->gradients + s->pass[PASS_BACKWARD].gradients};
 }
 
+/* A pass of a micro-batch that is not the first: gradients of weights are there
+ * from the one before, and are added to. */
+static void note_again(const struct before *b, const struct oracle_span *s,
+                       struct pdl_projection *out)
+{
+    struct oracle_moment again = s->rest;
+    struct before less = *b;
+
+    again.all -= again.gradients;
+    again.gradients = 0;
+    note(b, &again, out);
+    /* and where most are whole for a moment only, before they are scattered */
+    add_gradients(&less, -s->gradients);
+    note(&less, &s->top, out);
+}
+
+/* Micro-batches after the first, as gradients of weights are there: a forward
+ * pass beside those in flight, and a backward pass. Where all are in flight
+ * before the first comes back (gpipe) that is one too many; our runtime allots
+ * so. */
+static void note_later(const struct oracle_lived *s, struct before b,
+                       const struct held *mine, int64_t in_flight,
+                       struct pdl_projection *out)
+{
+    add_gradients(&b, mine->gradients);
+    b.all += mine->saved * (in_flight - 1);
+    note(&b, &s->pass[PASS_FORWARD].top, out);
+    after(&b, &s->pass[PASS_FORWARD]);
+    add_gradients(&b, s->written);
+    note_again(&b, &s->pass[PASS_BACKWARD], out);
+}
+
 /* One stage of the lane, the others holding what they hold. */
 static void note_stage(const struct oracle_lived *s, struct before b,
                        const struct held *mine, const struct held *others,
@@ -66,15 +98,17 @@ static void note_stage(const struct oracle_lived *s, struct before b,
 {
     b.all += others->saved + s->ahead;
     add_gradients(&b, others->gradients);
-    note(&b, &s->pass[PASS_FORWARD], out);
+    if (mine->gradients > 0)
+        note_later(s, b, mine, in_flight, out);
+    note(&b, &s->pass[PASS_FORWARD].top, out);
     b.all -= s->ahead;
     after(&b, &s->pass[PASS_FORWARD]);
     b.all += mine->saved * (in_flight - 1);
     add_gradients(&b, s->written);
-    note(&b, &s->pass[PASS_BACKWARD], out);
+    note(&b, &s->pass[PASS_BACKWARD].top, out);
     add_gradients(&b, -s->written);
     after(&b, &s->pass[PASS_BACKWARD]);
-    note(&b, &s->update, out);
+    note(&b, &s->update.top, out);
 }
 
 static int64_t larger(int64_t a, int64_t b)
@@ -122,14 +156,27 @@ static void note_host(const struct oracle_lived *const *stages,
     out->host_bytes = all > out->host_bytes ? all : out->host_bytes;
 }
 
+static int64_t fullness(const struct oracle_moment *m, bool rest)
+{
+    return rest ? m->all - m->gradients : m->all;
+}
+
+/* The fuller of a moment of a and one of what comes after it. */
+static struct oracle_moment fuller(const struct oracle_span *a,
+                                   const struct oracle_moment *mine,
+                                   struct oracle_moment later, bool rest)
+{
+    later.all += a->all;
+    later.gradients += a->gradients;
+    later.weights += a->weights;
+    return fullness(&later, rest) > fullness(mine, rest) ? later : *mine;
+}
+
 struct oracle_span oracle_span_join(const struct oracle_span *a,
                                     const struct oracle_span *b)
 {
-    struct oracle_span s = {.top_all = a->top_all,
-                            .top_gradients = a->top_gradients,
-                            .top_weights = a->top_weights,
-                            .top_work = a->top_work,
-                            .top_buffers = a->top_buffers,
+    struct oracle_span s = {.top = fuller(a, &a->top, b->top, false),
+                            .rest = fuller(a, &a->rest, b->rest, true),
                             .all = a->all + b->all,
                             .gradients = a->gradients + b->gradients,
                             .weights = a->weights + b->weights,
@@ -141,29 +188,30 @@ struct oracle_span oracle_span_join(const struct oracle_span *a,
 
     if (a->host + b->top_host > s.top_host)
         s.top_host = a->host + b->top_host;
-
-    if (a->all + b->top_all > s.top_all) {
-        s.top_all = a->all + b->top_all;
-        s.top_gradients = a->gradients + b->top_gradients;
-        s.top_weights = a->weights + b->top_weights;
-        s.top_work = b->top_work;
-        s.top_buffers = b->top_buffers;
-    }
     return s;
+}
+
+/* The fullest is in the last of n, or in the first where they leave less. */
+static struct oracle_moment of_all(const struct oracle_span *a,
+                                   struct oracle_moment m, int64_t leaves,
+                                   int64_t n)
+{
+    int64_t before = leaves > 0 ? n - 1 : 0;
+
+    m.all += before * a->all;
+    m.gradients += before * a->gradients;
+    m.weights += before * a->weights;
+    return m;
 }
 
 struct oracle_span oracle_span_repeat(const struct oracle_span *a, int64_t n)
 {
-    int64_t before = a->all > 0 ? n - 1 : 0; /* the fullest: last or first */
-
     if (n == 0)
-        return (struct oracle_span){.top_all = INT64_MIN / 4};
+        return (struct oracle_span){.top = {.all = INT64_MIN / 4},
+                                    .rest = {.all = INT64_MIN / 4}};
     return (struct oracle_span){
-        .top_all = a->top_all + before * a->all,
-        .top_gradients = a->top_gradients + before * a->gradients,
-        .top_weights = a->top_weights + before * a->weights,
-        .top_work = a->top_work,
-        .top_buffers = a->top_buffers,
+        .top = of_all(a, a->top, a->all, n),
+        .rest = of_all(a, a->rest, a->all - a->gradients, n),
         .all = n * a->all,
         .gradients = n * a->gradients,
         .weights = n * a->weights,
@@ -174,15 +222,18 @@ struct oracle_span oracle_span_repeat(const struct oracle_span *a, int64_t n)
         .small = a->small};
 }
 
-/* A task of backward that was run before: the gradients that it makes take the
- * place of those of the micro-batch before. */
+/* A task of backward, and one that was run before: the gradients that it makes
+ * are added to those of the micro-batch before. */
 static void run_again(struct before *b, const struct oracle_span *s,
                       bool *begun, struct pdl_projection *out)
 {
     if (*begun)
-        add_gradients(b, -s->gradients);
-    note(b, s, out);
+        note_again(b, s, out);
+    else
+        note(b, &s->top, out);
     after(b, s);
+    if (*begun)
+        add_gradients(b, -s->gradients);
     *begun = true;
 }
 
@@ -212,7 +263,7 @@ static void run_task(struct rounds *r, int pass, int i)
 
     if (pass == 0) {
         r->b.all += s->ahead;
-        note(&r->b, &s->pass[pass], r->out);
+        note(&r->b, &s->pass[pass].top, r->out);
         after(&r->b, &s->pass[pass]);
         r->b.all += r->input - s->ahead;
     } else if (pass == 1) {
@@ -245,7 +296,7 @@ static void run_rounds(struct rounds *r, const struct order_run *x, int chunks)
 
 /* One stage after another at its fullest. */
 static void note_stages(const struct oracle_lived *const *stages,
-                        const int64_t *in_flight, int n,
+                        const int64_t *in_flight, int n, int64_t micro,
                         struct pdl_projection *out)
 {
     struct held all = {0, 0};
@@ -263,6 +314,8 @@ static void note_stages(const struct oracle_lived *const *stages,
         struct held others = {all.saved - one.saved * in_flight[k],
                               all.gradients - one.gradients};
 
+        if (micro == 1) /* there is none after it */
+            one.gradients = 0;
         /* one like the one before has the same moments */
         if (k == 0 || stages[k] != stages[k - 1] ||
             in_flight[k] != in_flight[k - 1])
@@ -283,7 +336,7 @@ static void note_tasks(const struct order_runs *runs,
     for (int k = 0; k < runs->n; k++)
         run_rounds(&r, &runs->run[k], n);
     for (int i = 0; i < n; i++) {
-        note(&r.b, &stages[i]->update, out);
+        note(&r.b, &stages[i]->update.top, out);
         after(&r.b, &stages[i]->update);
     }
 }
@@ -293,14 +346,14 @@ static void note_tasks(const struct order_runs *runs,
  * (runs) every task where it stands in the order. */
 static void note_lane(const struct order_runs *runs,
                       const struct oracle_lived *const *stages,
-                      const int64_t *in_flight, int n,
+                      const int64_t *in_flight, int n, int64_t micro,
                       struct pdl_projection *out)
 {
     note_host(stages, in_flight, n, out);
     if (runs)
         note_tasks(runs, stages, n, out);
     else
-        note_stages(stages, in_flight, n, out);
+        note_stages(stages, in_flight, n, micro, out);
 }
 
 /* ---- passes ------------------------------------------------------------------ */
@@ -310,7 +363,7 @@ static struct oracle_span span_of(const struct step_stage *k, enum pass p,
                                   const struct oracle_span *parts)
 {
     const struct stage_passes *x = k->work->shape;
-    struct oracle_span s = {.top_all = 0};
+    struct oracle_span s = {.all = 0};
 
     for (int i = 0; i < x->parts[p]; i++) {
         struct oracle_span one = parts[i];
@@ -369,9 +422,14 @@ void oracle_step_lanes(struct step *c)
 /* A pass without weights and their gradients. */
 static void leave_out_weights(struct oracle_span *s)
 {
-    s->top_all -= s->top_gradients + s->top_weights;
+    struct oracle_moment *const both[] = {&s->top, &s->rest};
+
+    for (int i = 0; i < 2; i++) {
+        both[i]->all -= both[i]->gradients + both[i]->weights;
+        both[i]->gradients = both[i]->weights = 0;
+    }
     s->all -= s->gradients + s->weights;
-    s->top_gradients = s->gradients = s->top_weights = s->weights = 0;
+    s->gradients = s->weights = 0;
 }
 
 /* The runtime's sends do not wait: what forward sent is there until its gradient
@@ -382,10 +440,12 @@ static void hold_sent(const int64_t sent[2], int64_t micro, int64_t in_flight,
     struct oracle_span *there = &l->pass[PASS_FORWARD];
     struct oracle_span *back = &l->pass[PASS_BACKWARD];
 
-    there->top_all += (micro - in_flight) * sent[1];
+    there->top.all += (micro - in_flight) * sent[1];
+    there->rest.all += (micro - in_flight) * sent[1];
     there->all += sent[0];
     there->saved += sent[0];
-    back->top_all += (micro - 1) * sent[1];
+    back->top.all += (micro - 1) * sent[1];
+    back->rest.all += (micro - 1) * sent[1];
     back->all += micro * sent[1] - sent[0];
     l->update.all -= micro * sent[1];
 }
@@ -438,7 +498,7 @@ static void live_lane(const struct step *c, struct rank r, int lane, bool *done,
         stages[k] = &c->lived[at];
     }
     note_lane(c->splits ? &c->brief->runs[lane] : NULL, stages, in_flight,
-              c->chunks, out);
+              c->chunks, c->o->p->micro_batches, out);
 }
 
 /* With backward in two tasks no two lanes hold the same. */
