@@ -131,6 +131,11 @@ enum pdl_status pdl_comm_alloc(pdl_comm *c, int64_t bytes, void **out,
                                struct pdl_err *err);
 enum pdl_status pdl_comm_free(pdl_comm *c, void *buffer, struct pdl_err *err);
 
+/* What collectives do with two operands: dst[i] = a[i] op b[i]; dst may be a or
+ * b. Sums of 16-bit floats are rounded once. */
+void pdl_comm_combine(void *dst, const void *a, const void *b, int64_t n,
+                      enum pdl_comm_type type, enum pdl_comm_op op);
+
 /* ---- collectives ------------------------------------------------------ */
 
 /* in == out: in place. Counts are elements. */

@@ -12,9 +12,6 @@ const char *comm_type_name(enum pdl_comm_type type);
  * adds; whoever knows the number of ranks divides at the end (comm_scale). */
 void comm_reduce(void *dst, const void *src, int64_t n, enum pdl_comm_type type,
                  enum pdl_comm_op op);
-/* dst[i] = a[i] op b[i]; dst may be a or b. */
-void comm_reduce3(void *dst, const void *a, const void *b, int64_t n,
-                  enum pdl_comm_type type, enum pdl_comm_op op);
 /* dst[i] /= divisor; integers towards zero. */
 void comm_scale(void *dst, int64_t n, enum pdl_comm_type type, int divisor);
 

@@ -48,7 +48,7 @@ static void flat_sum(struct comm_direct *d)
     char *a = comm_area_flat(c->area, 0, half);
     char *b = comm_area_flat(c->area, 1, half);
 
-    comm_reduce3(call->out, a, b, call->count, call->type, call->op);
+    pdl_comm_combine(call->out, a, b, call->count, call->type, call->op);
     for (int r = 2; r < c->size; r++)
         comm_reduce(call->out, comm_area_flat(c->area, r, half), call->count,
                     call->type, call->op);

@@ -113,7 +113,7 @@ void comm_direct_sum(const struct comm_direct *d, void *to,
     const struct comm_call *call = &d->call;
     int p = d->head.comm->size;
 
-    comm_reduce3(to, from[0], from[1], n, call->type, call->op);
+    pdl_comm_combine(to, from[0], from[1], n, call->type, call->op);
     for (int r = 2; r < p; r++)
         comm_reduce(to, from[r], n, call->type, call->op);
     if (call->op == PDL_COMM_AVG)
@@ -144,9 +144,9 @@ enum pdl_status comm_direct_sum_cma(struct comm_direct *d, char *to,
         if (st != PDL_OK || r == 0)
             continue;
         if (r == 1)
-            comm_reduce3(sum, c->rank == 0 ? mine : first,
-                         c->rank == 1 ? mine : other, n, d->call.type,
-                         d->call.op);
+            pdl_comm_combine(sum, c->rank == 0 ? mine : first,
+                             c->rank == 1 ? mine : other, n, d->call.type,
+                             d->call.op);
         else
             comm_reduce(sum, r == c->rank ? mine : other, n, d->call.type,
                         d->call.op);

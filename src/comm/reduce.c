@@ -201,8 +201,8 @@ void comm_reduce(void *dst, const void *src, int64_t n, enum pdl_comm_type type,
     kinds[type].op[op](dst, dst, src, n);
 }
 
-void comm_reduce3(void *dst, const void *a, const void *b, int64_t n,
-                  enum pdl_comm_type type, enum pdl_comm_op op)
+void pdl_comm_combine(void *dst, const void *a, const void *b, int64_t n,
+                      enum pdl_comm_type type, enum pdl_comm_op op)
 {
     kinds[type].op[op](dst, a, b, n);
 }

@@ -27,8 +27,9 @@ bool train_is_run(const struct train_array *a, const struct pdl_box *region,
 
 uint16_t train_to_bf16(float f);
 void train_scale(enum pdl_dtype t, void *data, int64_t n, double by);
-/* to += from, element by element. */
-void train_add(enum pdl_dtype t, void *to, const void *from, int64_t n);
+/* to = a + b, element by element; to may be one of them. */
+void train_plus(enum pdl_dtype t, void *to, const void *a, const void *b,
+                int64_t n);
 
 /* ---- the program of one rank ------------------------------------------- */
 

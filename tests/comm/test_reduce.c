@@ -180,7 +180,7 @@ static int64_t check(enum pdl_comm_type type, enum pdl_comm_op op, int64_t n,
         put(type, b, i, drawn(&r, type));
         put(type, w, i, reference(op, get(type, a, i), get(type, b, i)));
     }
-    comm_reduce3(d, a, b, n, type, op);
+    pdl_comm_combine(d, a, b, n, type, op);
     for (int64_t i = 0; i < n; i++)
         bad += !same(type, d, w, i);
     comm_reduce(a, b, n, type, op);
@@ -230,7 +230,7 @@ static void every_16_bit_float_is_read_and_rounded_right(void **state)
                 b[u] = half_nearest(h, v * 0 + step * parts[p]);
                 w[u] = half_nearest(h, v + half_value(h, b[u]));
             }
-            comm_reduce3(d, a, b, 65536, types[t], PDL_COMM_SUM);
+            pdl_comm_combine(d, a, b, 65536, types[t], PDL_COMM_SUM);
             for (int64_t u = 0; u < 65536; u++)
                 assert_true(same(types[t], d, w, u));
         }

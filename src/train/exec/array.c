@@ -159,29 +159,14 @@ void train_scale(enum pdl_dtype t, void *data, int64_t n, double by)
             ((float *)data)[i] *= f;
 }
 
-void train_add(enum pdl_dtype t, void *to, const void *from, int64_t n)
+void train_plus(enum pdl_dtype t, void *to, const void *a, const void *b,
+                int64_t n)
 {
-    if (t == PDL_BF16) {
-        uint16_t *a = to;
-        const uint16_t *b = from;
-
-        for (int64_t i = 0; i < n; i++)
-            a[i] = train_to_bf16(from_bf16(a[i]) + from_bf16(b[i]));
-        return;
-    }
-    if (t == PDL_F64) {
-        double *a = to;
-        const double *b = from;
-
-        for (int64_t i = 0; i < n; i++)
-            a[i] += b[i];
-    } else {
-        float *a = to;
-        const float *b = from;
-
-        for (int64_t i = 0; i < n; i++)
-            a[i] += b[i];
-    }
+    pdl_comm_combine(to, a, b, n,
+                     t == PDL_BF16  ? PDL_COMM_BF16
+                     : t == PDL_F64 ? PDL_COMM_F64
+                                    : PDL_COMM_F32,
+                     PDL_COMM_SUM);
 }
 
 /* ---- for people and tests ------------------------------------------------ */

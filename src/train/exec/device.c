@@ -320,7 +320,7 @@ static void run_add(const void *args, void *const *at)
 {
     const struct train_add_args *a = args;
 
-    train_add(a->dtype, at[0], at[1], a->n);
+    train_plus(a->dtype, at[0], at[0], at[1], a->n);
 }
 
 static const struct train_work add_work = {"add", run_add};
@@ -329,8 +329,7 @@ static void run_plus(const void *args, void *const *at)
 {
     const struct train_add_args *a = args;
 
-    memcpy(at[0], at[1], (size_t)(a->n * pdl_dtype_bits(a->dtype) / 8));
-    train_add(a->dtype, at[0], at[2], a->n);
+    train_plus(a->dtype, at[0], at[1], at[2], a->n);
 }
 
 static const struct train_work plus_work = {"plus", run_plus};
@@ -361,7 +360,7 @@ void train_sum(pdl_trainer *t, enum pdl_dtype dtype, void *to, const void *from,
     struct train_task task;
 
     if (!t->device) {
-        train_add(dtype, to, from, n);
+        train_plus(dtype, to, to, from, n);
         return;
     }
     if (n <= 0)

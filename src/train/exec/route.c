@@ -275,8 +275,8 @@ static void take(pdl_trainer *t, int op, int g)
         const char *from = g == x->me ? own + row_of(in, w.i) * r->bytes : got;
 
         if (r->back)
-            train_add(in->dtype, to + row_of(out, w.i) * r->bytes, from,
-                      r->width);
+            train_plus(in->dtype, to + row_of(out, w.i) * r->bytes,
+                       to + row_of(out, w.i) * r->bytes, from, r->width);
         else
             memcpy(to + row_of(out, w.i) * r->bytes, from, (size_t)r->bytes);
         got += r->bytes;
