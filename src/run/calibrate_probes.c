@@ -159,7 +159,9 @@ static const struct probe probes[] = {
     {NULL, 3, 64, LAYERS(upwards), MOMENTUM, true},
     {NULL, 1, 136, LAYERS(upwards), MOMENTUM, false},
     {NULL, 2, 20, LAYERS(volumes), MOMENTUM, false},
+    {NULL, 1, 40, LAYERS(volumes), MOMENTUM, false},
     {NULL, 6, 36, LAYERS(functions), ADAM, true},
+    {NULL, 6, 112, LAYERS(functions), MOMENTUM, false}, /* beyond caches */
     {"gpt:layers=1,hidden=192,heads=4,vocab=100,seq=96", 6, 0, NULL, 0, ADAM,
      true},
     {"gpt:layers=1,hidden=320,heads=5,vocab=1000,seq=160", 6, 0, NULL, 0, ADAM,
