@@ -53,7 +53,7 @@ static const struct layer plain[] = { /* from 3 x 48 x 48 */
     CONV(320, 3, 1), {"relu", 0, 0, 0}, CONV(640, 3, 1), {"relu", 0, 0, 0}, MAX2,
     CONV(160, 3, 1), {"relu", 0, 0, 0}, CONV(640, 3, 1), {"relu", 0, 0, 0}, MAX2,
     {"flatten", 0, 0, 0}, {"linear", 768, 0, 0}, {"relu", 0, 0, 0},
-    {"linear", 3072, 0, 0}, {"relu", 0, 0, 0}, {"linear", 200, 0, 0},
+    {"linear", 8192, 0, 0}, {"relu", 0, 0, 0}, {"linear", 200, 0, 0},
 };
 static const struct layer bottleneck[] = { /* from 3 x 96 x 96 */
     CONV(48, 7, 2), NORM, {"max_pool", 0, 3, 2},
