@@ -218,8 +218,15 @@ static enum pdl_status unknown_values(const struct pdl_model *m, int node,
                     m->tensors[tensor].name);
 }
 
-/* Constants are indices, all 0 (types of tokens) unless dims says otherwise;
- * numbers that a graph has as constants stay in its file. */
+/* Rows that an embedding looks up are all 0 (types of tokens) unless dims says
+ * otherwise; other numbers that a graph has as constants stay in its file. */
+static bool is_known(const struct pdl_node *n, const struct pdl_tensor *x)
+{
+    return x->kind != PDL_TENSOR_CONST ||
+           (x->dtype >= PDL_I8 && x->dtype <= PDL_U64 &&
+            pdl_op_id(n->op) == PDL_ID_EMBEDDING && n->attr.ndims == 0);
+}
+
 enum pdl_status train_constants_check(const struct pdl_model *m,
                                       struct pdl_err *err)
 {
@@ -230,14 +237,9 @@ enum pdl_status train_constants_check(const struct pdl_model *m,
             if (m->tensors[n->weights[k]].kind == PDL_TENSOR_BUFFER &&
                 pdl_op_id(n->op) != PDL_ID_BATCH_NORM)
                 return unknown_values(m, i, n->weights[k], err);
-        for (int k = 0; k < n->nin; k++) {
-            const struct pdl_tensor *x = &m->tensors[n->in[k]];
-
-            if (x->kind == PDL_TENSOR_CONST &&
-                (!(x->dtype >= PDL_I8 && x->dtype <= PDL_U64) ||
-                 n->attr.ndims > 0))
+        for (int k = 0; k < n->nin; k++)
+            if (!is_known(n, &m->tensors[n->in[k]]))
                 return unknown_values(m, i, n->in[k], err);
-        }
     }
     return PDL_OK;
 }
