@@ -15,6 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
 
 /* ---- what to train ----------------------------------------------------------- */
 
@@ -229,6 +232,9 @@ static enum pdl_status size_of(struct session *s, pdl_comm *comm,
     pdl_trainer *t = NULL;
     enum pdl_status st;
 
+#ifdef _OPENMP
+    omp_set_num_threads(s->job.threads); /* workspaces are by threads */
+#endif
     opt.only_size = true;
     st = pdl_trainer_open(s->plan, comm, &opt, &t, err);
     if (st == PDL_OK) {

@@ -40,6 +40,13 @@ for model in $gpt $cnn; do
     [ "$(wc -l <<<"$out")" = 1 ] && grep -q 'needs .* and more, --memory is' <<<"$out" ||
         fail "$model: $out"
 done
+# what is said beforehand is what is taken, with as many threads
+wide=resnet-cifar:depth=20,width=32,input=16,classes=4
+for n in 1 2; do
+    said=$(train $wide --size --threads $n | number most_bytes)
+    took=$(train $wide --threads $n | number taken_bytes)
+    [ -n "$said" ] && [ "$said" = "$took" ] || fail "--size with $n: $said, not $took"
+done
 "$paradl" train $gpt --data synthetic --batch 16 --memory 4MB --steps 1 --no-test |
     grep -q 'decided by the rates of here' || fail "it is not said what was decided"
 exit $bad
