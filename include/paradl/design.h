@@ -70,6 +70,10 @@ struct pdl_design_text {
      * every step, or every site trains by itself, and they meet after so many
      * steps (DiLoCo). */
     int64_t sites, local_steps;
+    /* Grows: so long after its beginning it is this machine of the question
+     * (0: never). */
+    int then;
+    double after_s;
 };
 
 enum pdl_design_goal {
@@ -86,11 +90,11 @@ struct pdl_question {
     const struct pdl_workload *workload;
     int nworkloads;
     const struct pdl_design_text *design;
-    int ndesigns;
-    double budget, power_w; /* 0: none; budget: to buy, or of all runs */
-    int64_t racks;          /* 0: any number */
-    int64_t delivery;       /* PEs that can be had, spares too; 0: any */
-    bool rent;              /* else buy */
+    int ndesigns, nmachines; /* behind the designs: what they grow to */
+    double budget, power_w;  /* 0: none; budget: to buy, or of all runs */
+    int64_t racks;           /* 0: any number */
+    int64_t delivery;        /* PEs that can be had, spares too; 0: any */
+    bool rent;               /* else buy */
     double years, utilisation;
     double rack_w;      /* what a rack can draw */
     double spares;      /* part of the nodes that wait */
@@ -174,6 +178,10 @@ struct pdl_design_point {
     struct pdl_materials bill;
     struct pdl_design_run *run;       /* one a workload */
     double time_s, cost, kwh, co2_kg; /* of the mix */
+    double part; /* of the mix, done as this machine; then it grows */
+    /* Bought: what the mix costs to rent, and above which utilisation it is
+     * cheaper to buy; 0: not known. */
+    double rent_cost, even;
     const char *excluded;   /* the constraint it breaks, by how much; NULL */
     double excess;          /* how many times what the constraint allows */
     bool complete;          /* every workload has a plan */
@@ -202,9 +210,9 @@ struct pdl_answer_stats {
 struct pdl_designs {
     const struct pdl_question *question;
     struct pdl_prices prices;
-    bool *used; /* which of them a design asks for */
-    struct pdl_design_point *point;
-    int n;
+    bool *used;                     /* which of them a design asks for */
+    struct pdl_design_point *point; /* of nmachines; n are designs */
+    int n, nmachines;
     int *order; /* best first by the goal; what is excluded last */
     int nfit;   /* complete and within the constraints */
     bool tie;   /* the best is not within 5 % of the best in 80 % of draws */
@@ -213,6 +221,8 @@ struct pdl_designs {
     int nchanges;
     struct pdl_design_flip *flip;
     int nflips;
+    const char
+        *unpriced; /* parameters that no price depends on: "mem, pe.l2" */
     struct pdl_answer_stats stats;
 };
 

@@ -4,7 +4,8 @@
  * Every combination is looked at with a model of the exchange alone: when
  * backward has each gradient ready (the oracle's own timeline), what a bucket
  * takes (the oracle's price, which is the simulator's time), buckets one after
- * the other. The best few are then lowered and projected in full. */
+ * the other. The best few are then lowered and projected in full. And which
+ * network and algorithms a step's traffic is best served by. */
 #ifndef PARADL_TUNE_H
 #define PARADL_TUNE_H
 
@@ -62,6 +63,69 @@ enum pdl_status pdl_tune_gradients(pdl_arena *a, const struct pdl_model *model,
                                    const char *strategy,
                                    const struct pdl_tune_options *opt,
                                    struct pdl_tune_result *out,
+                                   struct pdl_err *err);
+
+/* ---- which network ------------------------------------------------------- */
+
+/* Operations that all groups of ranks do at the same time. */
+struct pdl_demand {
+    const char *collective; /* of coll.h, or "send": each rank to the next */
+    const char *name;
+    int members, groups;
+    const int *host; /* of member j of group g: [g * members + j] */
+    int64_t bytes;   /* of a rank's buffer; in the mean where they differ */
+    double times;    /* so many one after the other */
+};
+/* What one step of a plan sends between nodes of so many ranks, a host a rank;
+ * what stays in a node is left out, and what is not known is named in *left. */
+enum pdl_status pdl_plan_demands(pdl_arena *a, const struct pdl_plan *plan,
+                                 int64_t node, struct pdl_demand **out, int *n,
+                                 const char **left, struct pdl_err *err);
+
+/* One network, and the fastest algorithm of each demand on it. */
+struct pdl_network_point {
+    const char *spec;
+    bool direct; /* hosts pass messages on */
+    int radix;   /* ports of its largest switch */
+    int64_t switches, cables;
+    double cost;     /* of switches and cables, as `topology show` has it */
+    double seconds;  /* of all demands; INFINITY: a network that costs no more
+                        is as fast */
+    double *each;    /* of a demand once */
+    const char **by; /* its algorithm */
+    bool front;      /* none that costs no more is as fast */
+};
+/* A network that is looked at in any case, with its algorithm. */
+struct pdl_network_rival {
+    const char *spec, *algorithm; /* "" or NULL: the fastest */
+    struct pdl_network_point is;
+    int winner; /* the fastest that costs no more; -1: none is faster */
+};
+struct pdl_network_ask {
+    int hosts, radix;              /* ports of a switch at most */
+    bool shared;                   /* a cable's rate is of both ways together */
+    double bytes_per_s, latency_s; /* of a cable */
+    const struct pdl_demand *demand;
+    int ndemands;
+    const char *const *more; /* further networks */
+    int nmore;
+    int threads;     /* 0: all cores */
+    bool exhaustive; /* leave nothing out: for tests */
+    bool (*progress)(void *ctx, int64_t done, int64_t total);
+    void *ctx;
+};
+struct pdl_networks {
+    struct pdl_network_point *list; /* by cost */
+    int n;
+    int64_t simulated;
+    bool stopped;
+};
+/* Makes the networks of so many hosts that switches of that radix allow, and
+ * finds those that are faster for the demands than all that cost no more. */
+enum pdl_status pdl_network_search(pdl_arena *a,
+                                   const struct pdl_network_ask *ask,
+                                   struct pdl_network_rival *rivals, int n,
+                                   struct pdl_networks *out,
                                    struct pdl_err *err);
 
 PDL_END

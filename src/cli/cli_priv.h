@@ -33,7 +33,7 @@ extern const struct pdl_cmd cli_model_show, cli_model_list, cli_model_convert;
 extern const struct pdl_cmd cli_framework_list, cli_framework_show;
 extern const struct pdl_cmd cli_system_list, cli_system_show, cli_system_import;
 extern const struct pdl_cmd cli_topology_list, cli_topology_show,
-    cli_topology_export;
+    cli_topology_export, cli_topology_search;
 extern const struct pdl_cmd cli_collective_list, cli_collective_verify,
     cli_collective_show, cli_collective_compare, cli_simulate;
 extern const struct pdl_cmd cli_report_cmd;

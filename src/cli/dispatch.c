@@ -42,6 +42,7 @@ const struct pdl_cmd *const cli_commands[] = {
     &cli_framework_show,
     &cli_framework_list,
     &cli_topology_list,
+    &cli_topology_search,
     &cli_topology_show,
     &cli_topology_export,
     &cli_simulate,

@@ -8,6 +8,8 @@
 #include "design_priv.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 #define HOURS_A_YEAR 8766.0
 
@@ -17,14 +19,26 @@ static double save_s(const struct pdl_design_run *r, double nodes,
     return node_gb_s > 0 ? r->state_bytes / 1e9 / (nodes * node_gb_s) : 0;
 }
 
+/* Of all PEs of a job for an hour. */
+static double rent_of(const struct design_items *n, const double *value)
+{
+    double sum = 0;
+
+    for (int i = 0; i < n->nkinds; i++)
+        sum += (double)(n->kind[i].nodes * n->kind[i].pes) *
+               design_value(n->kind[i].at, DESIGN_RENT, value);
+    return sum;
+}
+
 static void one_run(const struct design_work *w, int i, const double *value,
                     double step, struct pdl_design_run *r,
                     const struct pdl_materials *m)
 {
-#define V(k) design_value(&w->items[i], k, value)
+#define V(k) design_value(w->items[i].at, k, value)
     const struct pdl_question *q = w->q;
     const struct pdl_design_point *p = &w->d->point[i];
-    double pes = (double)p->text->pes, hours, used;
+    const struct design_items *n = &w->items[i];
+    double hours, used;
     struct pdl_bill bill;
     struct pdl_long_run run = {
         .steps_s = r->steps * (r->x.step_s * step + r->exchange_s),
@@ -40,20 +54,22 @@ static void one_run(const struct design_work *w, int i, const double *value,
              ((double)p->jobs * bill.energy_j / r->x.step_s + m->network_w);
     r->co2_kg = r->kwh * V(DESIGN_CARBON);
     used = hours / (HOURS_A_YEAR * q->utilisation);
-    r->cost = q->rent ? pes * hours * V(DESIGN_RENT)
+    r->cost = q->rent ? (double)p->jobs * hours * rent_of(n, value)
                       : (m->capital / q->years + m->facility_cost) * used +
                             r->kwh * V(DESIGN_ELECTRICITY);
 #undef V
 }
 
 void design_account(const struct design_work *w, int i, const double *value,
-                    const double *step, struct pdl_design_run *runs,
-                    struct pdl_materials *bill, struct design_totals *out)
+                    struct pdl_design_run *runs, struct pdl_materials *bill,
+                    struct design_totals *out)
 {
     const struct pdl_question *q = w->q;
+    const double *step =
+        w->step ? &w->step[(size_t)i * (size_t)q->nworkloads] : NULL;
 
     *out = (struct design_totals){0};
-    design_bill(q, &w->items[i], value, &w->d->point[i].sys, bill);
+    design_bill(q, &w->items[i], value, bill);
     for (int k = 0; k < q->nworkloads; k++) {
         double weight = q->workload[k].weight;
 
@@ -65,6 +81,81 @@ void design_account(const struct design_work *w, int i, const double *value,
         out->kwh += weight * runs[k].kwh;
         out->co2_kg += weight * runs[k].co2_kg;
     }
+}
+
+/* How long it is this machine; INFINITY: to the end. */
+static double stays_s(const struct design_work *w, int i)
+{
+    const struct pdl_design_text *t = &w->q->design[i];
+
+    return t->then > 0 ? w->q->design[t->then].after_s - t->after_s : INFINITY;
+}
+
+static void add_part(struct design_totals *sum, const struct design_totals *t,
+                     double part)
+{
+    sum->time_s += part * t->time_s;
+    sum->cost += part * t->cost;
+    sum->kwh += part * t->kwh;
+    sum->co2_kg += part * t->co2_kg;
+}
+
+struct design_totals design_total(const struct design_work *w, int i,
+                                  const double *value, bool settle)
+{
+    struct design_totals sum = {0};
+    double left = 1;
+
+    for (; i >= 0; i = design_next(w, i)) {
+        struct pdl_design_point *p = &w->d->point[i];
+        struct pdl_materials bill = p->bill;
+        struct design_totals t;
+        double part;
+
+        if (!settle)
+            memcpy(w->runs, p->run, (size_t)w->q->nworkloads * sizeof *w->runs);
+        design_account(w, i, value, settle ? p->run : w->runs,
+                       settle ? &p->bill : &bill, &t);
+        part = t.time_s > 0 ? fmin(left, stays_s(w, i) / t.time_s) : left;
+        add_part(&sum, &t, part);
+        left -= part;
+        if (settle)
+            p->part = part;
+    }
+    return sum;
+}
+
+/* Hours of its PEs at the price of renting them, where there is one; what is
+ * bought costs the more the less it is used. */
+void design_compare_rent(const struct design_work *w, int i)
+{
+    struct pdl_design_point *p = &w->d->point[i];
+    const struct pdl_price_item *rent;
+    char item[128];
+    double use = design_value(w->items[i].at, DESIGN_ELECTRICITY, w->value);
+
+    snprintf(item, sizeof item, "rent.%.80s", p->sys.pe.name);
+    rent = pdl_price_find(&w->d->prices, item);
+    if (w->q->rent || !rent || p->sys.ngroups > 0 || p->text->then > 0)
+        return;
+    use *= p->kwh;
+    p->rent_cost = (double)p->text->pes * p->time_s / 3600 * rent->value;
+    if (p->rent_cost > use)
+        p->even = w->q->utilisation * (p->cost - use) / (p->rent_cost - use);
+}
+
+double design_train_s(const struct design_work *w, int i, int k)
+{
+    double left = 1, s = 0;
+
+    for (; i >= 0 && left > 0; i = design_next(w, i)) {
+        double all = w->d->point[i].run[k].run.train_s;
+        double part = all > 0 ? fmin(left, stays_s(w, i) / all) : left;
+
+        s += part * all;
+        left -= part;
+    }
+    return s;
 }
 
 double design_goal_of(const struct pdl_question *q,

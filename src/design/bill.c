@@ -53,9 +53,8 @@ enum pdl_status design_count(const struct pdl_question *q,
         .nodes = nodes,
         .spare_nodes = (int64_t)ceil(q->spares * (double)nodes)};
     if (!(s->pe.peak_w > 0)) {
-        pdl_fail(err, PDL_EINVAL,
-                 "design '%.120s': %s does not say the power of its %s",
-                 p->text->label, s->name, s->pe.name);
+        pdl_fail(err, PDL_EINVAL, "%s does not say the power of its %s",
+                 s->name, s->pe.name);
         pdl_hint(err, "set: {pe.peak_power: 700W}");
         return PDL_EINVAL;
     }
@@ -75,23 +74,36 @@ enum pdl_status design_count(const struct pdl_question *q,
     return PDL_OK;
 }
 
-void design_bill(const struct pdl_question *q, const struct design_items *n,
-                 const double *value, const struct pdl_system *sys,
-                 struct pdl_materials *m)
+/* What a node costs, in the mean of the kinds. */
+static double nodes_of(const struct design_items *n, const double *value)
 {
-#define V(i) design_value(n, i, value)
+    double sum = 0, nodes = 0;
+
+    for (int i = 0; i < n->nkinds; i++) {
+        const struct design_kind *k = &n->kind[i];
+
+        sum += (double)k->nodes *
+               (design_value(k->at, DESIGN_NODE, value) +
+                design_value(k->at, DESIGN_PE, value) * (double)k->pes +
+                design_value(k->at, DESIGN_HOST, value) +
+                design_value(k->at, DESIGN_NIC, value) * k->nic_gb);
+        nodes += (double)k->nodes;
+    }
+    return sum / nodes;
+}
+
+void design_bill(const struct pdl_question *q, const struct design_items *n,
+                 const double *value, struct pdl_materials *m)
+{
+#define V(i) design_value(n->at, i, value)
     double gb = m->link_bytes_per_s / 1e9;
-    double nic_gb =
-        (double)sys->node.nics.count * sys->node.nics.bytes_per_s / 1e9;
-    double node = V(DESIGN_NODE) + V(DESIGN_PE) * (double)sys->node.pes +
-                  V(DESIGN_HOST) + V(DESIGN_NIC) * nic_gb;
 
     m->network_w = (double)m->ports * gb * V(DESIGN_SWITCH_W) +
                    (double)m->optics * gb * V(DESIGN_OPTIC_W);
     m->facility_w = V(DESIGN_PUE) * (m->nodes_w + m->network_w);
     if (q->rent)
         return;
-    m->nodes_cost = node * (double)(m->nodes + m->spare_nodes);
+    m->nodes_cost = nodes_of(n, value) * (double)(m->nodes + m->spare_nodes);
     m->switch_cost = (double)m->ports * gb * V(DESIGN_SWITCH);
     m->cable_cost = (double)m->optics * gb * V(DESIGN_OPTIC) +
                     (double)m->near_cables * gb * V(DESIGN_COPPER) +

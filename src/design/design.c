@@ -5,26 +5,39 @@
 
 #include <string.h>
 
+static void mark(struct pdl_designs *d, const struct design_items *n)
+{
+    for (int k = 0; k < DESIGN_NITEMS; k++)
+        if (n->at[k] >= 0)
+            d->used[n->at[k]] = true;
+    for (int i = 0; i < n->nkinds; i++)
+        for (int k = 0; k < DESIGN_KINDS; k++)
+            if (n->kind[i].at[k] >= 0)
+                d->used[n->kind[i].at[k]] = true;
+}
+
 static enum pdl_status machines(struct design_work *w, struct pdl_err *err)
 {
     struct pdl_designs *d = w->d;
     enum pdl_status st = PDL_OK;
 
-    for (int i = 0; i < d->n && st == PDL_OK; i++) {
+    for (int i = 0; i < d->nmachines && st == PDL_OK; i++) {
         struct pdl_design_point *p = &d->point[i];
 
         p->text = &w->q->design[i];
+        d->unpriced = design_unpriced(w->arena, p->text->system, d->unpriced);
+        if (!d->unpriced)
+            return pdl_fail(err, PDL_ENOMEM, "design: out of memory");
         p->run = PDL_NEW(w->arena, struct pdl_design_run, w->q->nworkloads);
         if (!p->run)
             return pdl_fail(err, PDL_ENOMEM, "design: out of memory");
         st = design_machine(w->arena, w->q, p, err);
         if (st == PDL_OK)
-            st = design_items(w->q, &d->prices, p, &w->items[i], err);
-        for (int k = 0; k < DESIGN_NITEMS && st == PDL_OK; k++)
-            if (w->items[i].at[k] >= 0)
-                d->used[w->items[i].at[k]] = true;
+            st = design_items(w->arena, w->q, &d->prices, p, &w->items[i], err);
         if (st == PDL_OK)
-            st = design_count(w->q, p, err);
+            mark(d, &w->items[i]);
+        if (st == PDL_OK)
+            st = design_place(p->text, design_count(w->q, p, err), err);
     }
     return st;
 }
@@ -33,18 +46,22 @@ enum pdl_status pdl_design(pdl_arena *a, const struct pdl_question *q,
                            const struct pdl_design_options *opt,
                            struct pdl_designs *out, struct pdl_err *err)
 {
-    struct pdl_designs d = {.question = q, .n = q->ndesigns};
+    struct pdl_designs d = {.question = q,
+                            .n = q->ndesigns,
+                            .nmachines = q->nmachines,
+                            .unpriced = ""};
     struct design_work w = {.arena = a, .q = q, .opt = opt, .d = &d};
     double start = pdl_clock_s();
     enum pdl_status st = pdl_prices_open(a, q->prices, &d.prices, err);
 
     if (st != PDL_OK)
         return st;
-    d.point = PDL_NEW(a, struct pdl_design_point, q->ndesigns);
-    w.items = PDL_NEW(a, struct design_items, q->ndesigns);
+    d.point = PDL_NEW(a, struct pdl_design_point, q->nmachines);
+    w.items = PDL_NEW(a, struct design_items, q->nmachines);
     w.value = PDL_NEW(a, double, d.prices.n + 1);
     d.used = PDL_NEW(a, bool, d.prices.n + 1);
-    if (!d.point || !w.items || !w.value || !d.used)
+    w.runs = PDL_NEW(a, struct pdl_design_run, q->nworkloads);
+    if (!d.point || !w.items || !w.value || !d.used || !w.runs)
         return pdl_fail(err, PDL_ENOMEM, "design: out of memory");
     for (int i = 0; i < d.prices.n; i++)
         w.value[i] = d.prices.item[i].value;

@@ -8,12 +8,13 @@ extern const struct pdl_builtin design_prices[];
 
 /* Which prices a design asks for: their numbers in the file; -1: none. */
 enum design_item {
-    DESIGN_RENT,
+    DESIGN_RENT, /* these five of every kind of node */
     DESIGN_NODE,
     DESIGN_PE,
     DESIGN_HOST,
     DESIGN_NIC,
-    DESIGN_SWITCH,
+    DESIGN_KINDS,
+    DESIGN_SWITCH = DESIGN_KINDS,
     DESIGN_OPTIC,
     DESIGN_COPPER,
     DESIGN_FIBRE,
@@ -29,8 +30,15 @@ enum design_item {
     DESIGN_STORAGE,
     DESIGN_NITEMS
 };
+struct design_kind {
+    int at[DESIGN_KINDS];
+    int64_t nodes, pes; /* of a job; of a node */
+    double nic_gb;      /* GB/s of a node's adapters */
+};
 struct design_items {
     int at[DESIGN_NITEMS];
+    struct design_kind *kind;
+    int nkinds;
 };
 
 /* A question being answered. */
@@ -41,38 +49,58 @@ struct design_work {
     struct pdl_designs *d;
     struct design_items *items; /* one a design */
     double *value;              /* of every price */
+    /* Factors on the steps, a row a machine, a column a workload; NULL: 1. */
+    double *step;
+    struct pdl_design_run *runs; /* of one machine, to write into */
 };
 
 /* items.c: which prices a design needs; one that is missing is named. */
-enum pdl_status design_items(const struct pdl_question *q,
+enum pdl_status design_items(pdl_arena *a, const struct pdl_question *q,
                              const struct pdl_prices *prices,
                              const struct pdl_design_point *p,
                              struct design_items *out, struct pdl_err *err);
-static inline double design_value(const struct design_items *n,
-                                  enum design_item i, const double *value)
+const char *design_unpriced(pdl_arena *a, const char *system,
+                            const char *known);
+static inline double design_value(const int *at, enum design_item i,
+                                  const double *value)
 {
-    return n->at[i] < 0 ? 0 : value[n->at[i]];
+    return at[i] < 0 ? 0 : value[at[i]];
 }
 
 /* machine.c: the system of a design with its network. */
 enum pdl_status design_machine(pdl_arena *a, const struct pdl_question *q,
                                struct pdl_design_point *p, struct pdl_err *err);
 
+/* Puts the design before a message. */
+enum pdl_status design_place(const struct pdl_design_text *t,
+                             enum pdl_status st, struct pdl_err *err);
+
 /* bill.c: how many of what; then what that costs and draws. */
 enum pdl_status design_count(const struct pdl_question *q,
                              struct pdl_design_point *p, struct pdl_err *err);
 void design_bill(const struct pdl_question *q, const struct design_items *n,
-                 const double *value, const struct pdl_system *sys,
-                 struct pdl_materials *m);
+                 const double *value, struct pdl_materials *m);
 
-/* account.c: one run of a workload, and the mix. step: factors on the steps of
- * its workloads; NULL: 1. */
+/* account.c: one run of a workload, and the mix, on a machine and on what it
+ * grows to. */
 struct design_totals {
     double time_s, cost, kwh, co2_kg;
 };
+/* Of a machine that stays as it is; runs and bill are written. */
 void design_account(const struct design_work *w, int i, const double *value,
-                    const double *step, struct pdl_design_run *runs,
-                    struct pdl_materials *bill, struct design_totals *out);
+                    struct pdl_design_run *runs, struct pdl_materials *bill,
+                    struct design_totals *out);
+/* Of a design. settle: its points keep what they come to. */
+struct design_totals design_total(const struct design_work *w, int i,
+                                  const double *value, bool settle);
+void design_compare_rent(const struct design_work *w, int i);
+/* One run of a workload by itself, which begins with the design. */
+double design_train_s(const struct design_work *w, int i, int k);
+/* The machine that it is after this one; -1: it stays. */
+static inline int design_next(const struct design_work *w, int i)
+{
+    return w->q->design[i].then > 0 ? w->q->design[i].then : -1;
+}
 double design_goal_of(const struct pdl_question *q,
                       const struct design_totals *t);
 

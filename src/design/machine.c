@@ -10,8 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Puts the design before a message. */
-static enum pdl_status place(const struct pdl_design_text *t,
+enum pdl_status design_place(const struct pdl_design_text *t,
                              enum pdl_status st, struct pdl_err *err)
 {
     struct pdl_err inner;
@@ -96,6 +95,46 @@ static enum pdl_status join(pdl_arena *a, int64_t nodes,
     return pdl_system_update(a, s, err);
 }
 
+/* What a PE and a node draw in the mean of all kinds. */
+static enum pdl_status blend(struct pdl_system *s, struct pdl_err *err)
+{
+    double peak = 0, idle = 0, node = 0, nodes = 0;
+
+    for (int64_t i = 0; i < s->ngroups; i++) {
+        const struct pdl_system *g = s->groups[i].whole;
+        double n = (double)s->groups[i].nodes;
+
+        if (!(g->pe.peak_w > 0)) {
+            pdl_fail(err, PDL_EINVAL, "%s does not say the power of its %s",
+                     g->name, g->pe.name);
+            pdl_hint(err, "pe: {peak_power: 700W} in its file");
+            return PDL_EINVAL;
+        }
+        peak += n * g->pe.peak_w;
+        idle += n * (g->pe.idle_w > 0 ? g->pe.idle_w : g->pe.peak_w);
+        node += n * g->node.peak_w;
+        nodes += n;
+    }
+    s->pe.peak_w = peak / nodes;
+    s->pe.idle_w = idle / nodes;
+    s->node.peak_w = node / nodes;
+    return PDL_OK;
+}
+
+/* A machine of several kinds of nodes is what it is. */
+static enum pdl_status check_groups(const struct pdl_design_text *t,
+                                    struct pdl_system *s, struct pdl_err *err)
+{
+    if (s->ngroups == 0)
+        return PDL_OK;
+    if (t->pes != pdl_system_pes(s) || t->local_steps > 1)
+        return pdl_fail(err, PDL_EINVAL,
+                        "%s has groups of nodes, %lld PEs in all, and is "
+                        "taken whole",
+                        s->name, (long long)pdl_system_pes(s));
+    return blend(s, err);
+}
+
 static enum pdl_status check_sites(const struct pdl_question *q,
                                    const struct pdl_design_point *p,
                                    int64_t nodes, struct pdl_err *err)
@@ -133,6 +172,12 @@ enum pdl_status design_machine(pdl_arena *a, const struct pdl_question *q,
     struct pdl_system *s = &p->sys;
     int64_t sites = p->text->sites > 1 ? p->text->sites : 1, nodes = 0;
 
+    if (st == PDL_OK && !(s->pe.memory_bytes_per_s > 0))
+        st = pdl_fail(err, PDL_EINVAL,
+                      "%s does not say the memory bandwidth of its %s", s->name,
+                      s->pe.name);
+    if (st == PDL_OK)
+        st = check_groups(p->text, s, err);
     if (st == PDL_OK && p->text->pes % s->node.pes != 0 &&
         p->text->pes > s->node.pes)
         st = pdl_fail(err, PDL_EINVAL,
@@ -152,5 +197,5 @@ enum pdl_status design_machine(pdl_arena *a, const struct pdl_question *q,
         st = join(a, nodes / sites, p, err);
     if (st == PDL_OK && sites > p->jobs)
         st = far_apart(a, q, nodes / sites, s, err);
-    return place(p->text, st, err);
+    return design_place(p->text, st, err);
 }

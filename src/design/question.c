@@ -67,8 +67,9 @@ static enum pdl_status choice(const struct pdl_doc *map, const char *key,
             return PDL_OK;
         }
     pdl_doc_fail(d, err, "%s: '%.40s' is none", key, text);
-    pdl_hint(err, "%s%s%s%s%s", names[0], n > 1 ? ", " : "",
-             n > 1 ? names[1] : "", n > 2 ? ", " : "", n > 2 ? names[2] : "");
+    pdl_hint(err, "%s%s%s%s%s%s%s", names[0], n > 1 ? ", " : "",
+             n > 1 ? names[1] : "", n > 2 ? ", " : "", n > 2 ? names[2] : "",
+             n > 3 ? ", " : "", n > 3 ? names[3] : "");
     return PDL_EPARSE;
 }
 
@@ -189,7 +190,16 @@ static const struct pdl_doc *value_at(const struct values *v, int i)
 
 enum { MAX_DIMS = MAX_SETS + 4, MAX_SITES = 1024, MAX_LOCAL = 1000000 };
 
+/* What every design of a grid grows to, and when. */
+struct growth {
+    double after_s;
+    int64_t pes;
+};
+enum { MAX_GROWTH = 8 };
+
 struct grid {
+    struct growth then[MAX_GROWTH];
+    int nthen;
     struct values dim[MAX_DIMS];
     int n, system, pes, network, sites; /* which dimension; -1: none */
     int64_t points;
@@ -210,11 +220,46 @@ static enum pdl_status add_dim(const struct pdl_doc *d, const char *key,
     return st;
 }
 
+static enum pdl_status read_growth(const struct pdl_doc *list, struct grid *g,
+                                   struct pdl_err *err)
+{
+    static const char *const known[] = {"after", "pes", NULL};
+    static const double long_s[2] = {1, 1e10};
+    double last = 0;
+
+    if (list->kind != PDL_DOC_LIST || list->count < 1 ||
+        list->count > MAX_GROWTH)
+        return pdl_doc_fail(list, err, "then: expected a list of at most %d",
+                            MAX_GROWTH);
+    for (const struct pdl_doc *d = list->child; d; d = d->next) {
+        struct growth *t = &g->then[g->nthen++];
+        const struct pdl_doc *pes;
+        enum pdl_status st;
+
+        if (d->kind != PDL_DOC_MAP || !pdl_doc_get(d, "after") ||
+            !pdl_doc_get(d, "pes"))
+            return pdl_doc_fail(d, err, "then: expected {after: TIME, pes: N}");
+        pes = pdl_doc_get(d, "pes");
+        st = pdl_doc_only(d, known, err);
+        if (st == PDL_OK)
+            st =
+                opt_num(d, "after", PDL_UNIT_SECONDS, long_s, &t->after_s, err);
+        if (st == PDL_OK)
+            st = pdl_doc_int(pes, 1, 1 << 24, &t->pes, err);
+        if (st == PDL_OK && t->after_s <= last)
+            st = pdl_doc_fail(d, err, "then: not after what stands before");
+        if (st != PDL_OK)
+            return st;
+        last = t->after_s;
+    }
+    return PDL_OK;
+}
+
 static enum pdl_status read_grid(const struct pdl_doc *map, struct grid *g,
                                  struct pdl_err *err)
 {
-    static const char *const known[] = {"system",  "pes",   "set",
-                                        "network", "sites", NULL};
+    static const char *const known[] = {"system", "pes",  "set", "network",
+                                        "sites",  "then", NULL};
     const struct pdl_doc *d;
     enum pdl_status st;
 
@@ -244,7 +289,8 @@ static enum pdl_status read_grid(const struct pdl_doc *map, struct grid *g,
         g->sites = g->n;
         st = add_dim(d, NULL, g, err);
     }
-    return st;
+    d = pdl_doc_get(map, "then");
+    return st == PDL_OK && d ? read_growth(d, g, err) : st;
 }
 
 /* "4": gradients cross in every step; "4:local=100": in every hundredth. */
@@ -315,6 +361,63 @@ static enum pdl_status one_design(pdl_arena *a, const struct grid *g,
     return st;
 }
 
+static enum pdl_status grow_one(pdl_arena *a, const struct grid *g, int at,
+                                struct pdl_design_text *all,
+                                struct pdl_question *q, struct pdl_err *err)
+{
+    struct pdl_design_text *first = &all[at];
+
+    for (int i = 0; i < g->nthen; i++) {
+        struct pdl_design_text *t = &all[q->nmachines], *last = &all[at];
+
+        if (g->then[i].pes <= last->pes)
+            return pdl_fail(err, PDL_EINVAL,
+                            "design '%.120s' does not grow: %lld PEs, then "
+                            "%lld",
+                            first->label, (long long)last->pes,
+                            (long long)g->then[i].pes);
+        *t = *first;
+        t->pes = g->then[i].pes;
+        t->after_s = g->then[i].after_s;
+        t->then = 0;
+        first->label = pdl_arena_printf(a, "%s +x%lld@%gd", first->label,
+                                        (long long)(t->pes - last->pes),
+                                        t->after_s / 86400);
+        if (!first->label)
+            return pdl_fail(err, PDL_ENOMEM, "design: out of memory");
+        t->label = first->label;
+        last->then = q->nmachines;
+        at = q->nmachines++;
+    }
+    return PDL_OK;
+}
+
+/* Behind all designs: what they grow to. */
+static enum pdl_status grow(pdl_arena *a, const struct pdl_doc *root,
+                            struct pdl_design_text *all, struct pdl_question *q,
+                            struct pdl_err *err)
+{
+    const struct pdl_doc *d = pdl_doc_get(root, "designs")->child;
+    enum pdl_status st = PDL_OK;
+    int at = 0;
+
+    for (; d && st == PDL_OK; d = d->next) {
+        struct grid g;
+
+        st = read_grid(d, &g, err);
+        if (st == PDL_OK && g.nthen > 0)
+            all = pdl_arena_grow(a, all, (size_t)q->nmachines,
+                                 (size_t)(q->nmachines + g.points * g.nthen),
+                                 sizeof *all);
+        if (!all)
+            return pdl_fail(err, PDL_ENOMEM, "design: out of memory");
+        for (int64_t i = 0; i < g.points && st == PDL_OK; i++)
+            st = grow_one(a, &g, at++, all, q, err);
+    }
+    q->design = all;
+    return st;
+}
+
 static enum pdl_status read_designs(pdl_arena *a, const struct pdl_doc *root,
                                     struct pdl_question *q, struct pdl_err *err)
 {
@@ -341,8 +444,8 @@ static enum pdl_status read_designs(pdl_arena *a, const struct pdl_doc *root,
         for (int64_t i = 0; i < g.points && st == PDL_OK; i++)
             st = one_design(a, &g, i, &all[q->ndesigns++], err);
     }
-    q->design = all;
-    return st;
+    q->nmachines = q->ndesigns;
+    return st == PDL_OK ? grow(a, root, all, q, err) : st;
 }
 
 /* ---- the rest ---------------------------------------------------------- */

@@ -33,6 +33,16 @@ static void breaks(struct design_work *w, struct pdl_design_point *p,
                                    has, limit, excess);
 }
 
+/* Runs take days. */
+static const char *say(double v, enum pdl_unit unit, char *buf, size_t size)
+{
+    if (unit == PDL_UNIT_SECONDS && v >= 86400)
+        snprintf(buf, size, "%.4g d", v / 86400);
+    else
+        pdl_unit_format(v, unit, buf, size);
+    return buf;
+}
+
 static void break_unit(struct design_work *w, struct pdl_design_point *p,
                        const char *what, double has, double limit,
                        enum pdl_unit unit)
@@ -40,31 +50,47 @@ static void break_unit(struct design_work *w, struct pdl_design_point *p,
     char a[32], b[32];
 
     if (limit > 0)
-        breaks(w, p, what, pdl_unit_format(has, unit, a, sizeof a),
-               pdl_unit_format(limit, unit, b, sizeof b), has / limit);
+        breaks(w, p, what, say(has, unit, a, sizeof a),
+               say(limit, unit, b, sizeof b), has / limit);
 }
 
-static void constrain(struct design_work *w, struct pdl_design_point *p)
+/* Of what a design is at some time. */
+static void limit_machine(struct design_work *w, struct pdl_design_point *p,
+                          const struct pdl_design_point *at)
 {
     const struct pdl_question *q = w->q;
-    double money = q->rent ? p->cost : p->bill.capital;
+    const struct pdl_materials *m = &at->bill;
+
+    if (!q->rent)
+        break_unit(w, p, "budget", m->capital, q->budget, PDL_UNIT_NONE);
+    break_unit(w, p, "rack_power",
+               m->nodes_w / (double)(m->nodes + m->spare_nodes), q->rack_w,
+               PDL_UNIT_WATT);
+    break_unit(w, p, "power", m->facility_w, q->power_w, PDL_UNIT_WATT);
+    break_unit(w, p, "racks", (double)m->racks, (double)q->racks,
+               PDL_UNIT_NONE);
+    break_unit(w, p, "delivery",
+               (double)((m->nodes + m->spare_nodes) * at->sys.node.pes),
+               (double)q->delivery, PDL_UNIT_NONE);
+}
+
+static void constrain(struct design_work *w, int at)
+{
+    const struct pdl_question *q = w->q;
+    struct pdl_design_point *p = &w->d->point[at];
 
     if (!p->complete)
         return;
-    break_unit(w, p, "budget", money, q->budget, PDL_UNIT_NONE);
-    break_unit(w, p, "power", p->bill.facility_w, q->power_w, PDL_UNIT_WATT);
-    break_unit(w, p, "racks", (double)p->bill.racks, (double)q->racks,
-               PDL_UNIT_NONE);
-    break_unit(
-        w, p, "delivery",
-        (double)((p->bill.nodes + p->bill.spare_nodes) * p->sys.node.pes),
-        (double)q->delivery, PDL_UNIT_NONE);
+    if (q->rent)
+        break_unit(w, p, "budget", p->cost, q->budget, PDL_UNIT_NONE);
+    for (int i = at; i >= 0; i = design_next(w, i))
+        limit_machine(w, p, &w->d->point[i]);
     for (int k = 0; k < q->nworkloads; k++) {
         char what[96];
 
         snprintf(what, sizeof what, "deadline of %.60s", q->workload[k].name);
-        break_unit(w, p, what, p->run[k].run.train_s, q->workload[k].deadline_s,
-                   PDL_UNIT_SECONDS);
+        break_unit(w, p, what, design_train_s(w, at, k),
+                   q->workload[k].deadline_s, PDL_UNIT_SECONDS);
     }
 }
 
@@ -162,9 +188,10 @@ static void draw_prices(const struct pdl_prices *p, uint64_t seed, int draw,
 }
 
 static void draw_steps(const struct design_work *w, int i, uint64_t seed,
-                       int draw, double *step)
+                       int draw)
 {
     const struct pdl_design_point *p = &w->d->point[i];
+    double *step = &w->step[(size_t)i * (size_t)w->q->nworkloads];
 
     for (int k = 0; k < w->q->nworkloads; k++) {
         uint64_t kind = mix(mix(0x9e3779b97f4a7c15u, p->sys.pe.arch),
@@ -185,24 +212,20 @@ static enum pdl_status draw_all(struct design_work *w, struct pdl_err *err)
     uint64_t seed = w->opt->seed ? w->opt->seed : 24;
     double *goal = PDL_NEW(w->arena, double, n + 1);
     double *value = PDL_NEW(w->arena, double, d->prices.n + 1);
-    double *step = PDL_NEW(w->arena, double, w->q->nworkloads);
-    struct pdl_design_run *runs =
-        PDL_NEW(w->arena, struct pdl_design_run, w->q->nworkloads);
 
-    if (!goal || !value || !step || !runs)
+    w->step = PDL_NEW(w->arena, double, d->nmachines * w->q->nworkloads);
+    if (!goal || !value || !w->step)
         return pdl_fail(err, PDL_ENOMEM, "design: out of memory");
     for (int k = 0; k < draws; k++) {
         int best = 0;
 
         draw_prices(&d->prices, seed, k, value);
         for (int i = 0; i < n; i++) {
-            struct pdl_design_point *p = &d->point[d->order[i]];
-            struct pdl_materials bill = p->bill;
             struct design_totals t;
 
-            memcpy(runs, p->run, (size_t)w->q->nworkloads * sizeof *runs);
-            draw_steps(w, d->order[i], seed, k, step);
-            design_account(w, d->order[i], value, step, runs, &bill, &t);
+            for (int m = d->order[i]; m >= 0; m = design_next(w, m))
+                draw_steps(w, m, seed, k);
+            t = design_total(w, d->order[i], value, false);
             goal[i] = design_goal_of(w->q, &t);
             best = goal[i] < goal[best] ? i : best;
         }
@@ -214,6 +237,7 @@ static enum pdl_status draw_all(struct design_work *w, struct pdl_err *err)
         d->point[d->order[i]].wins /= draws;
         d->point[d->order[i]].near_best /= draws;
     }
+    w->step = NULL;
     d->tie = n > 1 && d->point[d->order[0]].near_best < SURE;
     return PDL_OK;
 }
@@ -228,14 +252,17 @@ enum pdl_status design_rank(struct design_work *w, struct pdl_err *err)
         return pdl_fail(err, PDL_ENOMEM, "design: out of memory");
     for (int i = 0; i < d->n; i++) {
         struct pdl_design_point *p = &d->point[i];
-        struct design_totals t;
+        struct design_totals t = design_total(w, i, w->value, true);
 
-        design_account(w, i, w->value, NULL, p->run, &p->bill, &t);
+        for (int m = i; m >= 0; m = design_next(w, m))
+            p->complete = p->complete && d->point[m].complete;
+
         p->time_s = t.time_s;
         p->cost = t.cost;
         p->kwh = t.kwh;
         p->co2_kg = t.co2_kg;
-        constrain(w, p);
+        design_compare_rent(w, i);
+        constrain(w, i);
         d->order[i] = i;
     }
     sort(w, d->order, tmp, d->n);

@@ -17,244 +17,14 @@
  * depends on whole waves only, so that the answer is the same on any number of
  * threads. Plans that are slower on a faster machine than what is at hand are
  * not priced. */
-#include "design_priv.h"
+#include "share.h"
 
 #include <math.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEPT = 24, MAX_TRIED = 120, MANY = 60 };
-
-/* A workload on a machine. */
-struct cell {
-    bool done, searched;
-    const char *plan[KEPT]; /* the best ones found by a search */
-    double step_s[KEPT];
-    int nplans;
-    uint64_t key;
-    struct pdl_design_run run;
-};
-
-struct task {
-    int machine, workload;
-};
-
-struct sharing {
-    struct design_work *w;
-    struct design_rates *rates; /* of the machines */
-    int *first;                 /* design -> the first with the same machine */
-    pdl_job **job;              /* one a workload, its model loaded */
-    struct cell *cell;          /* [machine * nworkloads + workload] */
-    struct design_memo *memo;
-    struct task *task;
-    int ntasks;
-    bool alone; /* one task: it may use all threads */
-    pthread_mutex_t lock;
-    atomic_bool stop;
-    atomic_llong ndone, priced;
-    enum pdl_status st; /* the first failure */
-    struct pdl_err err;
-};
-
-static struct cell *cell_of(const struct sharing *s, int machine, int k)
-{
-    return &s->cell[(size_t)machine * (size_t)s->w->q->nworkloads + (size_t)k];
-}
-
-static void failed(struct sharing *s, enum pdl_status st,
-                   const struct pdl_err *err)
-{
-    pthread_mutex_lock(&s->lock);
-    if (s->st == PDL_OK) {
-        s->st = st;
-        s->err = *err;
-    }
-    pthread_mutex_unlock(&s->lock);
-    atomic_store(&s->stop, true);
-}
-
-static const char *keep(struct sharing *s, const char *text)
-{
-    const char *copy;
-
-    pthread_mutex_lock(&s->lock);
-    copy = pdl_arena_strdup(s->w->arena, text);
-    pthread_mutex_unlock(&s->lock);
-    return copy;
-}
-
-static bool report(struct sharing *s, int64_t more)
-{
-    const struct pdl_design_options *opt = s->w->opt;
-    int64_t total = (int64_t)s->w->d->n * s->w->q->nworkloads;
-    int64_t done = atomic_fetch_add(&s->ndone, more) + more;
-    bool go = true;
-
-    if (!opt->progress)
-        return !atomic_load(&s->stop);
-    pthread_mutex_lock(&s->lock);
-    go = opt->progress(opt->ctx, done, total);
-    pthread_mutex_unlock(&s->lock);
-    if (!go)
-        atomic_store(&s->stop, true);
-    return !atomic_load(&s->stop);
-}
-
-static bool go_on(void *ctx, int64_t done, int64_t total)
-{
-    (void)done;
-    (void)total;
-    return report(ctx, 0);
-}
-
-/* ---- one plan ---------------------------------------------------------- */
-
-/* Prices a plan; false: it does not run or does not fit there. */
-static bool price(struct sharing *s, pdl_job *j, const char *strategy,
-                  struct pdl_projection *out)
-{
-    atomic_fetch_add(&s->priced, 1);
-    if (pdl_job_set(j, "strategy", strategy, NULL) != PDL_OK ||
-        pdl_job_project(j, out, NULL) != PDL_OK)
-        return false;
-    return out->feasible;
-}
-
-/* The plan is the machine's: its interval, and what is counted later. */
-static void settle(struct sharing *s, pdl_job *j, struct cell *c,
-                   const char *strategy, enum pdl_design_how how)
-{
-    struct pdl_err err = {"", ""};
-    enum pdl_status st = pdl_job_set(j, "strategy", strategy, &err);
-
-    if (st == PDL_OK)
-        st = pdl_job_interval(j, &err);
-    if (st != PDL_OK) {
-        failed(s, st, &err);
-        return;
-    }
-    c->run.how = how;
-    c->run.x = *pdl_job_projection(j);
-    c->run.spread =
-        c->run.x.high_s > 0 ? log(c->run.x.high_s / c->run.x.step_s) : 0;
-    c->run.strategy = keep(s, strategy);
-    c->done = true;
-}
-
-static pdl_job *job_of(struct sharing *s, const struct task *t)
-{
-    pdl_job *j = pdl_job_fork(s->job[t->workload]);
-    const struct pdl_design_point *p = &s->w->d->point[t->machine];
-    struct pdl_err err = {"", ""};
-    enum pdl_status st = PDL_OK;
-
-    if (!j) {
-        failed(s, PDL_ENOMEM, &(struct pdl_err){"out of memory", ""});
-        return NULL;
-    }
-    pdl_job_use_system(j, &p->sys);
-    st = design_job_size(&s->w->q->workload[t->workload], p, j, &err);
-    /* which axis is outermost is half of the answer between sites */
-    if (st == PDL_OK && p->text->sites > p->jobs)
-        st = pdl_job_set(j, "one-order", NULL, &err);
-    if (st == PDL_OK && !s->alone)
-        st = pdl_job_set(j, "threads", "1", &err);
-    if (st != PDL_OK) {
-        failed(s, st, &err);
-        pdl_job_destroy(j);
-        return NULL;
-    }
-    pdl_job_on_progress(j, go_on, s);
-    return j;
-}
-
-/* ---- search ------------------------------------------------------------ */
-
-/* Those that the framework runs, best first. */
-static int runnable(struct sharing *s, const pdl_job *j,
-                    const struct pdl_search_result *r, struct cell *c)
-{
-    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
-    const struct pdl_framework *f = pdl_job_options(j)->framework;
-    int n = 0;
-
-    for (int64_t i = 0; a && i < r->n && n < KEPT; i++) {
-        struct pdl_strategy *t = PDL_NEW(a, struct pdl_strategy, 1);
-
-        if (r->list[i].excluded || !r->list[i].priced ||
-            !r->list[i].x.feasible || !t ||
-            pdl_strategy_parse(a, r->list[i].strategy, t, NULL) != PDL_OK ||
-            pdl_framework_can(f, t, NULL) != PDL_OK)
-            continue;
-        c->plan[n] = keep(s, r->list[i].strategy);
-        c->step_s[n] = r->list[i].x.step_s;
-        n += c->plan[n] != NULL;
-    }
-    pdl_arena_destroy(a);
-    return n;
-}
-
-static enum pdl_status find(struct sharing *s, pdl_job *j, struct cell *c,
-                            int top, bool *stopped, struct pdl_err *err)
-{
-    struct pdl_search_result r = {.n = 0};
-    char text[16];
-    enum pdl_status st;
-
-    snprintf(text, sizeof text, "%d", top);
-    st = pdl_job_set(j, "top", text, err);
-    if (st == PDL_OK)
-        st = pdl_job_search(j, &r, err);
-    *stopped = r.stopped;
-    if (st == PDL_OK && !r.stopped)
-        c->nplans = runnable(s, j, &r, c);
-    return st;
-}
-
-static void search(struct sharing *s, const struct task *t)
-{
-    struct cell *c = cell_of(s, t->machine, t->workload);
-    const char *before = s->memo ? design_memo_find(s->memo, c->key) : NULL;
-    pdl_job *j = job_of(s, t);
-    struct pdl_err err = {"", ""};
-    enum pdl_status st = PDL_OK;
-    struct pdl_projection x;
-    bool stopped = false;
-
-    if (!j)
-        return;
-    if (before && price(s, j, before, &x)) {
-        c->plan[0] = keep(s, before);
-        c->step_s[0] = x.step_s;
-        c->nplans = 1;
-        pthread_mutex_lock(&s->lock);
-        s->w->d->stats.remembered++;
-        pthread_mutex_unlock(&s->lock);
-    } else {
-        st = find(s, j, c, KEPT, &stopped, &err);
-        if (st == PDL_OK && !stopped && c->nplans == 0)
-            st = find(s, j, c, MANY, &stopped, &err);
-    }
-    if (st == PDL_EINVAL && !stopped) { /* no plan of this number of PEs */
-        c->run.reason = keep(s, err.msg);
-        c->run.how = PDL_DESIGN_SEARCHED;
-        c->done = c->searched = true;
-    } else if (st != PDL_OK) {
-        failed(s, st, &err);
-    } else if (!stopped) {
-        c->searched = true;
-        c->run.how = PDL_DESIGN_SEARCHED;
-        if (c->nplans > 0)
-            settle(s, j, c, c->plan[0], PDL_DESIGN_SEARCHED);
-        else
-            c->run.reason = "no plan fits into its memory";
-        c->done = true;
-    }
-    pdl_job_destroy(j);
-}
+enum { MAX_TRIED = 120 };
 
 /* ---- bounds ------------------------------------------------------------ */
 
@@ -291,8 +61,8 @@ static bool same_job(const struct pdl_design_point *a,
 
 /* What searched machines say of one that is open. */
 struct sides {
-    bool nothing;                     /* fits on one that outdoes it */
-    double least;                     /* no plan is faster here; 0: not known */
+    const char *nothing; /* why a machine that outdoes it runs no plan */
+    double least;        /* no plan is faster here; 0: not known */
     const struct cell *above, *below; /* the nearest; latencies aside */
     struct tries tries;
 };
@@ -303,8 +73,8 @@ static void look_around(const struct sharing *s, const struct task *t,
     const struct design_rates *here = &s->rates[t->machine];
     const struct pdl_design_point *p = s->w->d->point;
 
-    *x = (struct sides){.nothing = false};
-    for (int u = 0; u < s->w->d->n; u++) {
+    *x = (struct sides){.nothing = NULL};
+    for (int u = 0; u < s->w->d->nmachines; u++) {
         const struct cell *c = cell_of(s, u, t->workload);
         bool up, down;
 
@@ -314,7 +84,7 @@ static void look_around(const struct sharing *s, const struct task *t,
         up = design_dominates(&s->rates[u], here, false);
         down = design_dominates(here, &s->rates[u], false);
         if (up && !c->run.strategy)
-            x->nothing = true;
+            x->nothing = c->run.reason;
         if (!c->run.strategy)
             continue;
         if (up && design_dominates(&s->rates[u], here, true)) {
@@ -345,7 +115,7 @@ static const char *best_of(struct sharing *s, pdl_job *j, const struct sides *x,
             struct pdl_projection y;
 
             if (nearest == (round == 0) && t->least[i] < *step_s &&
-                price(s, j, t->plan[i], &y) && y.step_s < *step_s) {
+                design_price(s, j, t->plan[i], &y) && y.step_s < *step_s) {
                 *step_s = y.step_s;
                 plan = t->plan[i];
             }
@@ -373,20 +143,20 @@ static void try_bound(struct sharing *s, const struct task *t)
 
     look_around(s, t, &x);
     if (x.nothing) {
-        c->run.reason = "no plan fits into its memory";
+        c->run.reason = x.nothing;
         c->run.how = PDL_DESIGN_BOUNDED;
         c->done = true;
         return;
     }
     if (!x.above)
         return;
-    j = job_of(s, t);
+    j = design_job_of(s, t);
     plan = j ? best_of(s, j, &x, &best) : NULL;
     floor_s = x.least > 0 ? x.least : x.above->run.x.step_s;
     if (plan && x.least > 0 && best <= x.least * (1 + tolerance))
-        settle(s, j, c, plan, PDL_DESIGN_BOUNDED);
+        design_settle(s, j, c, plan, PDL_DESIGN_BOUNDED);
     else if (plan && x.below && (agree(&x) || best <= floor_s * (1 + between)))
-        settle(s, j, c, plan, PDL_DESIGN_BETWEEN);
+        design_settle(s, j, c, plan, PDL_DESIGN_BETWEEN);
     c->run.gap = c->done ? fmax(0, best / floor_s - 1) : 0;
     pdl_job_destroy(j);
 }
@@ -398,7 +168,7 @@ static int64_t sharers(const struct sharing *s, int machine)
 {
     int64_t n = 0;
 
-    for (int i = 0; i < s->w->d->n; i++)
+    for (int i = 0; i < s->w->d->nmachines; i++)
         n += s->first[i] == machine;
     return n;
 }
@@ -407,10 +177,11 @@ static bool run_search(void *ctx, int64_t i)
 {
     struct sharing *s = ctx;
 
-    search(s, &s->task[i]);
-    return report(s, cell_of(s, s->task[i].machine, s->task[i].workload)->done
-                         ? sharers(s, s->task[i].machine)
-                         : 0);
+    design_search(s, &s->task[i]);
+    return design_report(
+        s, cell_of(s, s->task[i].machine, s->task[i].workload)->done
+               ? sharers(s, s->task[i].machine)
+               : 0);
 }
 
 static bool run_bound(void *ctx, int64_t i)
@@ -418,9 +189,10 @@ static bool run_bound(void *ctx, int64_t i)
     struct sharing *s = ctx;
 
     try_bound(s, &s->task[i]);
-    return report(s, cell_of(s, s->task[i].machine, s->task[i].workload)->done
-                         ? sharers(s, s->task[i].machine)
-                         : 0);
+    return design_report(
+        s, cell_of(s, s->task[i].machine, s->task[i].workload)->done
+               ? sharers(s, s->task[i].machine)
+               : 0);
 }
 
 static bool is_open(const struct sharing *s, int u, int k)
@@ -432,7 +204,7 @@ static bool is_open(const struct sharing *s, int u, int k)
  * latencies, the first is above. */
 static bool has_open(const struct sharing *s, int u, int k, bool above)
 {
-    for (int v = 0; v < s->w->d->n; v++) {
+    for (int v = 0; v < s->w->d->nmachines; v++) {
         bool up, down;
 
         if (v == u || !is_open(s, v, k) ||
@@ -454,7 +226,7 @@ static void collect(struct sharing *s, enum wave wave)
 
     s->ntasks = 0;
     for (int k = 0; k < s->w->q->nworkloads; k++)
-        for (int u = 0; u < s->w->d->n; u++)
+        for (int u = 0; u < s->w->d->nmachines; u++)
             if (is_open(s, u, k) && (all || !has_open(s, u, k, wave == TOP)))
                 s->task[s->ntasks++] = (struct task){u, k};
 }
@@ -511,7 +283,7 @@ static enum pdl_status prepare(struct sharing *s, struct pdl_err *err)
 {
     pdl_arena *a = s->w->arena;
     const struct pdl_question *q = s->w->q;
-    size_t n = (size_t)s->w->d->n, all = n * (size_t)q->nworkloads;
+    size_t n = (size_t)s->w->d->nmachines, all = n * (size_t)q->nworkloads;
     struct pdl_design_run *runs =
         PDL_NEW(a, struct pdl_design_run, q->nworkloads);
     enum pdl_status st = PDL_OK;
@@ -523,7 +295,7 @@ static enum pdl_status prepare(struct sharing *s, struct pdl_err *err)
     s->task = PDL_NEW(a, struct task, all);
     if (!runs || !s->rates || !s->first || !s->job || !s->cell || !s->task)
         return pdl_fail(err, PDL_ENOMEM, "design: out of memory");
-    for (int i = 0; i < s->w->d->n && st == PDL_OK; i++) {
+    for (int i = 0; i < s->w->d->nmachines && st == PDL_OK; i++) {
         const struct pdl_design_point *p = s->w->d->point;
 
         st = design_rates(a, &p[i].sys, &s->rates[i], err);
@@ -543,7 +315,7 @@ static enum pdl_status prepare(struct sharing *s, struct pdl_err *err)
         if (st == PDL_OK)
             st = design_measure(&q->workload[k], s->job[k], &runs[k], err);
     }
-    for (int u = 0; u < s->w->d->n && st == PDL_OK; u++)
+    for (int u = 0; u < s->w->d->nmachines && st == PDL_OK; u++)
         for (int k = 0; k < q->nworkloads; k++) {
             cell_of(s, u, k)->run = runs[k];
             cell_of(s, u, k)->run.how = PDL_DESIGN_OPEN;
@@ -559,7 +331,7 @@ static void hand_out(struct sharing *s)
 {
     struct pdl_answer_stats *stats = &s->w->d->stats;
 
-    for (int i = 0; i < s->w->d->n; i++) {
+    for (int i = 0; i < s->w->d->nmachines; i++) {
         struct pdl_design_point *p = &s->w->d->point[i];
 
         p->complete = true;

@@ -14,22 +14,13 @@
 
 enum { MAX_CHANGES = 64, MAX_FLIPS = 64, HALVINGS = 40 };
 #define MORE   1.1
+#define EQUAL  1e-6
 #define WIDEST 8.0 /* a factor beyond this is no answer */
 
-static double goal_with(const struct design_work *w, int i, const double *value,
-                        const double *step)
+static double goal_with(const struct design_work *w, int i, const double *value)
 {
-    const struct pdl_design_point *p = &w->d->point[i];
-    struct pdl_design_run *runs =
-        malloc((size_t)w->q->nworkloads * sizeof *runs);
-    struct pdl_materials bill = p->bill;
-    struct design_totals t = {0};
+    struct design_totals t = design_total(w, i, value, false);
 
-    if (runs) {
-        memcpy(runs, p->run, (size_t)w->q->nworkloads * sizeof *runs);
-        design_account(w, i, value, step, runs, &bill, &t);
-        free(runs);
-    }
     return design_goal_of(w->q, &t);
 }
 
@@ -41,7 +32,7 @@ static int best_with(const struct design_work *w, const double *value,
 
     for (int i = 0; i < w->d->nfit; i++) {
         int at = w->d->order[i];
-        double g = goal_with(w, at, value, NULL) * (i == 0 ? first : 1);
+        double g = goal_with(w, at, value) * (i == 0 ? first : 1);
 
         if (g < least) {
             least = g;
@@ -62,14 +53,15 @@ static void add_change(struct design_work *w, const char *what, double value)
         d->change[d->nchanges++] = (struct pdl_design_change){copy, value};
 }
 
-/* Factors on the steps, a row a resource, a column a workload. */
+/* Factors on the steps, a row a resource, a column a workload of a machine that
+ * the design is at some time. */
 struct gains {
     const char *resource[MAX_CHANGES];
     double *step;
-    int n;
+    int n, width;
 };
 
-static int row_of(pdl_arena *a, struct gains *g, const char *resource, int n)
+static int row_of(pdl_arena *a, struct gains *g, const char *resource)
 {
     for (int i = 0; i < g->n; i++)
         if (strcmp(g->resource[i], resource) == 0)
@@ -77,8 +69,8 @@ static int row_of(pdl_arena *a, struct gains *g, const char *resource, int n)
     if (g->n == MAX_CHANGES)
         return -1;
     g->resource[g->n] = pdl_arena_strdup(a, resource);
-    for (int k = 0; k < n; k++)
-        g->step[g->n * n + k] = 1;
+    for (int k = 0; k < g->width; k++)
+        g->step[g->n * g->width + k] = 1;
     return g->resource[g->n] ? g->n++ : -1;
 }
 
@@ -100,11 +92,11 @@ static double with_memory(const struct pdl_design_point *p, pdl_job *j,
     return factor;
 }
 
-static enum pdl_status gains_of(struct design_work *w, int k, struct gains *g,
-                                struct pdl_err *err)
+static enum pdl_status gains_of(struct design_work *w, int machine, int at,
+                                struct gains *g, struct pdl_err *err)
 {
-    const struct pdl_design_point *p = &w->d->point[w->d->order[0]];
-    int n = w->q->nworkloads, row;
+    const struct pdl_design_point *p = &w->d->point[machine];
+    int k = at % w->q->nworkloads, row;
     struct pdl_explanation e = {.ngains = 0};
     pdl_job *j = NULL;
     enum pdl_status st = design_job(&w->q->workload[k], &p->sys, &j, err);
@@ -118,13 +110,14 @@ static enum pdl_status gains_of(struct design_work *w, int k, struct gains *g,
     for (int i = 0; st == PDL_OK && i < e.ngains; i++) {
         if (strcmp(e.gains[i].resource, "memory") == 0)
             continue;
-        row = row_of(w->arena, g, e.gains[i].resource, n);
+        row = row_of(w->arena, g, e.gains[i].resource);
         if (row >= 0)
-            g->step[row * n + k] = e.gains[i].step_s / p->run[k].x.step_s;
+            g->step[row * g->width + at] =
+                e.gains[i].step_s / p->run[k].x.step_s;
     }
-    row = st == PDL_OK ? row_of(w->arena, g, "memory", n) : -1;
+    row = st == PDL_OK ? row_of(w->arena, g, "memory") : -1;
     if (row >= 0)
-        g->step[row * n + k] = with_memory(p, j, p->run[k].x.step_s);
+        g->step[row * g->width + at] = with_memory(p, j, p->run[k].x.step_s);
     pdl_job_destroy(j);
     return st;
 }
@@ -136,7 +129,7 @@ static void say_resource(const char *resource, char *buf, size_t size)
         const char *name, *text;
     } words[] = {{"flops", "arithmetic +10 %"},
                  {"memory_bw", "memory bandwidth +10 %"},
-                 {"memory", "memory size +10 %, planned again"}};
+                 {"memory", "memory +10 %, planned again"}};
 
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
         if (strcmp(words[i].name, resource) == 0) {
@@ -144,10 +137,9 @@ static void say_resource(const char *resource, char *buf, size_t size)
             return;
         }
     if (strncmp(resource, "link:", 5) == 0)
-        snprintf(buf, size, "bandwidth of the %.40s level +10 %%",
-                 resource + 5);
+        snprintf(buf, size, "%.40s level bandwidth +10 %%", resource + 5);
     else if (strncmp(resource, "latency:", 8) == 0)
-        snprintf(buf, size, "latency of the %.40s level -9 %%", resource + 8);
+        snprintf(buf, size, "%.40s level latency -9 %%", resource + 8);
     else
         snprintf(buf, size, "%.60s +10 %%", resource);
 }
@@ -156,20 +148,30 @@ static enum pdl_status change_rates(struct design_work *w, double now,
                                     struct pdl_err *err)
 {
     int n = w->q->nworkloads, best = w->d->order[0];
-    struct gains g = {.step = PDL_NEW(w->arena, double, MAX_CHANGES *n)};
+    struct gains g = {.width = 0};
+    double *step = PDL_NEW(w->arena, double, w->d->nmachines *n);
     enum pdl_status st = PDL_OK;
     char text[96];
 
-    if (!g.step)
+    for (int m = best; m >= 0; m = design_next(w, m))
+        g.width += n;
+    g.step = PDL_NEW(w->arena, double, (int64_t)MAX_CHANGES *g.width);
+    if (!g.step || !step)
         return pdl_fail(err, PDL_ENOMEM, "design: out of memory");
-    for (int k = 0; k < n && st == PDL_OK; k++)
-        st = gains_of(w, k, &g, err);
+    for (int m = best, at = 0; m >= 0; m = design_next(w, m))
+        for (int k = 0; k < n && st == PDL_OK; k++, at++)
+            if (w->d->point[m].part > 0)
+                st = gains_of(w, m, at, &g, err);
+    w->step = step;
     for (int i = 0; i < g.n && st == PDL_OK; i++) {
+        const double *row = &g.step[(size_t)i * (size_t)g.width];
+
+        for (int m = best; m >= 0; m = design_next(w, m), row += n)
+            memcpy(&step[(size_t)m * (size_t)n], row, (size_t)n * sizeof *row);
         say_resource(g.resource[i], text, sizeof text);
-        add_change(
-            w, text,
-            goal_with(w, best, w->value, &g.step[(size_t)i * (size_t)n]) / now);
+        add_change(w, text, goal_with(w, best, w->value) / now);
     }
+    w->step = NULL;
     return st;
 }
 
@@ -182,7 +184,7 @@ static void change_prices(struct design_work *w, double now)
         double was = w->value[i], g;
 
         w->value[i] = was * MORE;
-        g = goal_with(w, best, w->value, NULL);
+        g = goal_with(w, best, w->value);
         w->value[i] = was;
         snprintf(text, sizeof text, "%.60s +10 %%", w->d->prices.item[i].item);
         if (g != now)
@@ -245,6 +247,8 @@ static void add_flip(struct design_work *w, const char *what, int item)
 
     if (!(more > 0) && !(less > 0))
         return;
+    if (fabs(log(first ? more : less)) < EQUAL)
+        return; /* a design that is as good */
     copy = pdl_arena_strdup(w->arena, what);
     if (copy && d->nflips < MAX_FLIPS)
         d->flip[d->nflips++] = (struct pdl_design_flip){
@@ -262,7 +266,7 @@ static int by_nearness(const void *a, const void *b)
 enum pdl_status design_vary(struct design_work *w, struct pdl_err *err)
 {
     struct pdl_designs *d = w->d;
-    double now = goal_with(w, d->order[0], w->value, NULL);
+    double now = goal_with(w, d->order[0], w->value);
     enum pdl_status st;
 
     d->change = PDL_NEW(w->arena, struct pdl_design_change, MAX_CHANGES);

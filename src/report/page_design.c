@@ -11,6 +11,8 @@
 
 enum { MOST_POINTS = 400, MOST_BARS = 16, MOST_EFFECTS = 16, MOST_ROWS = 200 };
 
+#define DAY_S 86400.0
+
 struct look {
     struct report_page *p;
     const struct pdl_doc *designs, *best;
@@ -39,6 +41,7 @@ static void answer(struct look *l)
     struct report_page *p = l->p;
     char a[32], b[32], c[32], e[32];
     double near = report_get_num(&p->rd, l->best, "near_best");
+    const char *unpriced = report_opt_str(p->doc, "unpriced");
 
     report_section(p->out, "answer", "Which machine?");
     report_para(
@@ -62,6 +65,16 @@ static void answer(struct look *l)
                     "intervals, it is within 5 %% of the best in %.0f %% of "
                     "draws.",
                     100 * near);
+    if (pdl_doc_get(l->best, "break_even_utilisation"))
+        report_para(
+            p->out,
+            "Rented it would cost %s %s; buying is cheaper above a utilisation "
+            "of %.0f %%.",
+            amount(report_get_num(&p->rd, l->best, "rent_cost"), a, sizeof a),
+            l->currency,
+            100 * report_get_num(&p->rd, l->best, "break_even_utilisation"));
+    if (unpriced && *unpriced)
+        report_para(p->out, "What is set costs nothing here: %s.", unpriced);
     if (report_get_bool(&p->rd, p->doc, "stopped"))
         report_para(p->out, "The sweep was stopped: designs are missing.");
     report_section_end(p->out);
@@ -79,8 +92,8 @@ static void front(struct look *l)
     struct report_scatter c = {
         .id = "front-chart",
         .label = "time of the mix against its cost, a point a design",
-        .x = {.title = "time of the mix",
-              .unit = PDL_UNIT_SECONDS,
+        .x = {.title = "time of the mix, days",
+              .unit = PDL_UNIT_NONE,
               .log = true,
               .tight = true},
         .y = {.title = title, .log = true, .tens = true, .tight = true},
@@ -93,12 +106,12 @@ static void front(struct look *l)
 
         if (!pdl_doc_get(d, "time_s"))
             continue;
-        points[c.n++] =
-            (struct report_point){.name = report_get_str(&p->rd, d, "name"),
-                                  .x = report_get_num(&p->rd, d, "time_s"),
-                                  .y = report_get_num(&p->rd, d, "cost"),
-                                  .ring = ring,
-                                  .grey = !fits || !ring};
+        points[c.n++] = (struct report_point){
+            .name = report_get_str(&p->rd, d, "name"),
+            .x = report_get_num(&p->rd, d, "time_s") / DAY_S,
+            .y = report_get_num(&p->rd, d, "cost"),
+            .ring = ring,
+            .grey = !fits || !ring};
     }
     if (c.n == 0 || p->rd.st != PDL_OK)
         return;
@@ -111,6 +124,19 @@ static void front(struct look *l)
 }
 
 /* ---- all designs ------------------------------------------------------- */
+
+/* The plans of its workloads. */
+static const char *plans_of(struct look *l, const struct pdl_doc *d)
+{
+    const struct pdl_doc *runs = report_get_list(&l->p->rd, d, "runs");
+    const char *text = "";
+
+    for (const struct pdl_doc *r = runs ? runs->child : NULL; r && text;
+         r = r->next)
+        text = pdl_arena_printf(l->p->arena, "%s%s%s", text, *text ? "; " : "",
+                                report_get_str(&l->p->rd, r, "strategy"));
+    return text ? text : "";
+}
 
 static void design_row(struct look *l, const struct pdl_doc *d,
                        struct report_table *t)
@@ -126,6 +152,7 @@ static void design_row(struct look *l, const struct pdl_doc *d,
         for (int i = 0; i < 5; i++)
             report_cell(t, "%s", "");
         report_cell(t, "%s", "no plan for every workload");
+        report_cell(t, "%s", "");
         return;
     }
     report_cell(t, "%s",
@@ -139,23 +166,48 @@ static void design_row(struct look *l, const struct pdl_doc *d,
                      PDL_UNIT_WATT);
     report_cell(t, "%.0f %%", 100 * report_get_num(&p->rd, d, "wins"));
     report_cell(t, "%s", excluded ? excluded : "");
+    report_cell(t, "%s", plans_of(l, d));
 }
 
 static void table(struct look *l)
 {
     static const struct report_column columns[] = {
-        {"design", false}, {"time", true}, {"cost", true}, {"MWh", true},
-        {"power", true},   {"wins", true}, {"", false}};
+        {"design", false}, {"time", true}, {"cost", true},    {"MWh", true},
+        {"power", true},   {"wins", true}, {"breaks", false}, {"plans", false}};
     struct report_table t;
     int n = 0;
 
     report_section(l->p->out, "designs", "All designs");
-    report_table_begin(&t, l->p->out, columns, 7);
+    report_table_begin(&t, l->p->out, columns, 8);
     for (const struct pdl_doc *d = l->designs->child; d && n < MOST_ROWS;
          d = d->next, n++)
         design_row(l, d, &t);
     report_table_end(&t);
     report_section_end(l->p->out);
+}
+
+/* Of a machine; when: from what time on it is that, or "". */
+static void plan_rows(struct look *l, const struct pdl_doc *at,
+                      const char *when, struct report_table *t)
+{
+    struct report_page *p = l->p;
+    const struct pdl_doc *runs = report_get_list(&p->rd, at, "runs");
+    char a[32];
+
+    for (const struct pdl_doc *r = runs ? runs->child : NULL; r; r = r->next) {
+        report_cell(t, "%s%s", report_get_str(&p->rd, r, "workload"), when);
+        report_cell(t, "%s", report_get_str(&p->rd, r, "strategy"));
+        report_cell_unit(t, report_get_num(&p->rd, r, "step_s"),
+                         PDL_UNIT_SECONDS);
+        report_cell(t, "%s",
+                    days(report_get_num(&p->rd, r, "train_s"), a, sizeof a));
+        report_cell(t, "%.1f %%", 100 * report_get_num(&p->rd, r, "goodput"));
+        report_cell(t, "%s",
+                    amount(report_get_num(&p->rd, r, "cost"), a, sizeof a));
+        report_cell(
+            t, "%s",
+            amount(report_get_num(&p->rd, r, "energy_kwh") / 1e3, a, sizeof a));
+    }
 }
 
 static void plans(struct look *l)
@@ -164,31 +216,35 @@ static void plans(struct look *l)
         {"workload", false}, {"plan", false}, {"step", true}, {"run", true},
         {"progress", true},  {"cost", true},  {"MWh", true}};
     struct report_page *p = l->p;
-    const struct pdl_doc *runs = report_get_list(&p->rd, l->best, "runs");
+    const struct pdl_doc *then = pdl_doc_get(l->best, "then");
     struct report_table t;
-    char a[32];
+    char when[64], a[32];
 
     report_section(p->out, "plans", "What runs on it?");
     report_table_begin(&t, p->out, columns, 7);
-    for (const struct pdl_doc *r = runs ? runs->child : NULL; r; r = r->next) {
-        report_cell(&t, "%s", report_get_str(&p->rd, r, "workload"));
-        report_cell(&t, "%s", report_get_str(&p->rd, r, "strategy"));
-        report_cell_unit(&t, report_get_num(&p->rd, r, "step_s"),
-                         PDL_UNIT_SECONDS);
-        report_cell(&t, "%s",
-                    days(report_get_num(&p->rd, r, "train_s"), a, sizeof a));
-        report_cell(&t, "%.1f %%", 100 * report_get_num(&p->rd, r, "goodput"));
-        report_cell(&t, "%s",
-                    amount(report_get_num(&p->rd, r, "cost"), a, sizeof a));
-        report_cell(
-            &t, "%s",
-            amount(report_get_num(&p->rd, r, "energy_kwh") / 1e3, a, sizeof a));
+    plan_rows(l, l->best, "", &t);
+    for (const struct pdl_doc *d = then ? then->child : NULL; d; d = d->next) {
+        snprintf(when, sizeof when, ", %lld PEs from %s on",
+                 (long long)report_get_num(&p->rd, d, "pes"),
+                 days(report_get_num(&p->rd, d, "after_s"), a, sizeof a));
+        if (report_get_num(&p->rd, d, "part") > 0)
+            plan_rows(l, d, when, &t);
     }
     report_table_end(&t);
     report_section_end(p->out);
 }
 
 /* ---- money --------------------------------------------------------------- */
+
+/* What it grows to in the end. */
+static const struct pdl_doc *last_stage(const struct pdl_doc *d)
+{
+    const struct pdl_doc *then = pdl_doc_get(d, "then");
+
+    for (then = then ? then->child : NULL; then; then = then->next)
+        d = then;
+    return d;
+}
 
 static void money(struct look *l)
 {
@@ -202,7 +258,8 @@ static void money(struct look *l)
 
     for (const struct pdl_doc *d = l->designs->child; d && n < MOST_BARS;
          d = d->next) {
-        const struct pdl_doc *bill = report_get_map(&p->rd, d, "bill");
+        const struct pdl_doc *bill =
+            report_get_map(&p->rd, last_stage(d), "bill");
 
         if (!bill || !report_get_bool(&p->rd, d, "feasible"))
             continue;
@@ -248,7 +305,8 @@ static void materials(struct look *l)
                 {"capital", "capital", PDL_UNIT_NONE}};
     static const struct report_column columns[] = {{"", false}, {"", true}};
     struct report_page *p = l->p;
-    const struct pdl_doc *bill = report_get_map(&p->rd, l->best, "bill");
+    const struct pdl_doc *bill =
+        report_get_map(&p->rd, last_stage(l->best), "bill");
     struct report_table t;
 
     if (!bill)

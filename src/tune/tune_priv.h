@@ -4,6 +4,8 @@
 
 #include "paradl/tune.h"
 
+#include <stdarg.h>
+
 /* One weight's gradient, in the order in which backward makes them. */
 struct tune_gradient {
     uint32_t group;
@@ -37,5 +39,13 @@ bool tune_ways(struct tune *t, const char *algorithm, const char *compress);
 /* Seconds of the step with these buckets; writes them too unless NULL. */
 double tune_estimate(const struct tune *t, const struct pdl_tuned *w,
                      struct pdl_tuned_bucket *out, int *n);
+
+/* Networks to try, as text. */
+enum { TUNE_NETWORKS = 1024, TUNE_SPEC = 96 };
+struct tune_specs {
+    char spec[TUNE_NETWORKS][TUNE_SPEC];
+    int n;
+};
+void tune_candidates(int hosts, int radix, struct tune_specs *out);
 
 #endif

@@ -69,6 +69,36 @@ static void run(struct pdl_json *w, const struct pdl_workload *k,
     pdl_json_end(w);
 }
 
+static void plans(struct pdl_json *w, const struct pdl_designs *d,
+                  const struct pdl_design_point *p)
+{
+    bill(w, &p->bill);
+    pdl_json_key(w, "runs");
+    pdl_json_array(w);
+    for (int k = 0; k < d->question->nworkloads; k++)
+        run(w, &d->question->workload[k], &p->run[k]);
+    pdl_json_end(w);
+}
+
+/* What a design grows to. */
+static void growth(struct pdl_json *w, const struct pdl_designs *d,
+                   const struct pdl_design_point *p)
+{
+    pdl_json_knum(w, "part", p->part);
+    pdl_json_key(w, "then");
+    pdl_json_array(w);
+    while (p->text->then > 0) {
+        p = &d->point[p->text->then];
+        pdl_json_object(w);
+        pdl_json_knum(w, "after_s", p->text->after_s);
+        pdl_json_kint(w, "pes", p->text->pes);
+        pdl_json_knum(w, "part", p->part);
+        plans(w, d, p);
+        pdl_json_end(w);
+    }
+    pdl_json_end(w);
+}
+
 static void one(struct pdl_json *w, const struct pdl_designs *d, int rank)
 {
     const struct pdl_design_point *p = &d->point[d->order[rank]];
@@ -91,15 +121,16 @@ static void one(struct pdl_json *w, const struct pdl_designs *d, int rank)
         pdl_json_knum(w, "cost", p->cost);
         pdl_json_knum(w, "energy_kwh", p->kwh);
         pdl_json_knum(w, "co2_kg", p->co2_kg);
+        if (p->rent_cost > 0)
+            pdl_json_knum(w, "rent_cost", p->rent_cost);
+        if (p->even > 0)
+            pdl_json_knum(w, "break_even_utilisation", p->even);
         pdl_json_knum(w, "wins", p->wins);
         pdl_json_knum(w, "near_best", p->near_best);
     }
-    bill(w, &p->bill);
-    pdl_json_key(w, "runs");
-    pdl_json_array(w);
-    for (int k = 0; k < d->question->nworkloads; k++)
-        run(w, &d->question->workload[k], &p->run[k]);
-    pdl_json_end(w);
+    plans(w, d, p);
+    if (p->text->then > 0)
+        growth(w, d, p);
     pdl_json_end(w);
 }
 
@@ -198,6 +229,7 @@ void cli_design_json(struct pdl_json *w, const struct pdl_designs *d)
     for (int i = 0; i < d->n; i++)
         one(w, d, i);
     pdl_json_end(w);
+    pdl_json_kstr(w, "unpriced", d->unpriced);
     what_if(w, d);
     prices(w, d);
     pdl_json_key(w, "search");
@@ -229,8 +261,10 @@ void cli_design_csv(struct pdl_sink *out, const struct pdl_designs *d)
                   "energy_kwh,co2_kg,wins,near_best,capital,facility_w,racks,"
                   "switches,optics,excluded\n");
     for (int i = 0; i < d->n; i++) {
-        const struct pdl_design_point *p = &d->point[d->order[i]];
+        const struct pdl_design_point *p = &d->point[d->order[i]], *end = p;
 
+        while (end->text->then > 0) /* what it grows to is bought too */
+            end = &d->point[end->text->then];
         pdl_printf(out, "%d,", i + 1);
         quoted(out, p->text->label);
         pdl_puts(out, ",");
@@ -244,9 +278,9 @@ void cli_design_csv(struct pdl_sink *out, const struct pdl_designs *d)
                        p->kwh, p->co2_kg, p->wins, p->near_best);
         else
             pdl_puts(out, ",,,,,");
-        pdl_printf(out, ",%.6g,%.6g,%lld,%lld,%lld,", p->bill.capital,
-                   p->bill.facility_w, (long long)p->bill.racks,
-                   (long long)p->bill.switches, (long long)p->bill.optics);
+        pdl_printf(out, ",%.6g,%.6g,%lld,%lld,%lld,", end->bill.capital,
+                   end->bill.facility_w, (long long)end->bill.racks,
+                   (long long)end->bill.switches, (long long)end->bill.optics);
         quoted(out, p->excluded ? p->excluded : "");
         pdl_puts(out, "\n");
     }

@@ -89,7 +89,8 @@ static void counts(const struct pdl_designs *d)
             d->stats.seconds);
 }
 
-static void plans(const struct pdl_designs *d, const struct pdl_design_point *p)
+static void one_plans(const struct pdl_designs *d,
+                      const struct pdl_design_point *p)
 {
     char a[32], b[32], c[32], e[32], w[32];
 
@@ -114,6 +115,47 @@ static void plans(const struct pdl_designs *d, const struct pdl_design_point *p)
                 "steps: %s a step",
                 (long long)p->jobs, (long long)p->text->local_steps,
                 pdl_unit_format(r->exchange_s, PDL_UNIT_SECONDS, a, sizeof a));
+    }
+}
+
+static void rent_or_buy(const struct pdl_designs *d,
+                        const struct pdl_design_point *p)
+{
+    char a[32];
+
+    if (p->rent_cost > 0 && p->even > 0 && p->even <= 1)
+        cli_say(
+            4,
+            "  rented it would cost %s %s: buying is cheaper where it is in "
+            "use more than %.0f %% of %g years (here %.0f %%)",
+            num(p->rent_cost, a, sizeof a), d->prices.currency, 100 * p->even,
+            d->question->years, 100 * d->question->utilisation);
+    else if (p->rent_cost > 0)
+        cli_say(4, "  rented it would cost %s %s, less than bought",
+                num(p->rent_cost, a, sizeof a), d->prices.currency);
+}
+
+/* What it is at the beginning, and what it grows to. */
+static void plans(const struct pdl_designs *d, const struct pdl_design_point *p)
+{
+    char a[32];
+
+    if (p->text->then > 0)
+        cli_say(2,
+                "  as %lld PEs, %.0f %% of the mix:", (long long)p->text->pes,
+                100 * p->part);
+    one_plans(d, p);
+    while (p->text->then > 0) {
+        p = &d->point[p->text->then];
+        if (!(p->part > 0)) {
+            cli_say(2, "  done before it grows to %lld PEs",
+                    (long long)p->text->pes);
+            return;
+        }
+        cli_say(2, "  from %s on %lld PEs, %.0f %% of the mix:",
+                seconds(p->text->after_s, a, sizeof a), (long long)p->text->pes,
+                100 * p->part);
+        one_plans(d, p);
     }
 }
 
@@ -233,8 +275,22 @@ void cli_design_text(pdl_arena *a, const struct pdl_designs *d, int top)
     sure(d);
     plans(d, best);
     materials(d, best);
+    rent_or_buy(d, best);
+    while (best->text->then > 0) {
+        best = &d->point[best->text->then];
+        cli_say(2, "  grown to %lld PEs:", (long long)best->text->pes);
+        materials(d, best);
+    }
     what_if(d);
     assumed(d);
+    for (int i = 0; i < d->n; i++)
+        if (d->question->design[i].local_steps > 1) {
+            cli_say(2, "note: sites that meet now and then may need more steps "
+                       "than are counted");
+            break;
+        }
+    if (*d->unpriced)
+        cli_say(2, "note: what is set costs nothing here: %s", d->unpriced);
 }
 
 void cli_design_none(const struct pdl_designs *d, struct pdl_err *err)

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One workload on one machine: a job of it, the price of a plan, and the search
+ * of its space, of which the best plans are kept. */
+#include "share.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MANY = 60 };
+
+void design_failed(struct sharing *s, enum pdl_status st,
+                   const struct pdl_err *err)
+{
+    pthread_mutex_lock(&s->lock);
+    if (s->st == PDL_OK) {
+        s->st = st;
+        s->err = *err;
+    }
+    pthread_mutex_unlock(&s->lock);
+    atomic_store(&s->stop, true);
+}
+
+static const char *keep(struct sharing *s, const char *text)
+{
+    const char *copy;
+
+    pthread_mutex_lock(&s->lock);
+    copy = pdl_arena_strdup(s->w->arena, text);
+    pthread_mutex_unlock(&s->lock);
+    return copy;
+}
+
+bool design_report(struct sharing *s, int64_t more)
+{
+    const struct pdl_design_options *opt = s->w->opt;
+    int64_t total = (int64_t)s->w->d->nmachines * s->w->q->nworkloads;
+    int64_t done = atomic_fetch_add(&s->ndone, more) + more;
+    bool go = true;
+
+    if (!opt->progress)
+        return !atomic_load(&s->stop);
+    pthread_mutex_lock(&s->lock);
+    go = opt->progress(opt->ctx, done, total);
+    pthread_mutex_unlock(&s->lock);
+    if (!go)
+        atomic_store(&s->stop, true);
+    return !atomic_load(&s->stop);
+}
+
+static bool go_on(void *ctx, int64_t done, int64_t total)
+{
+    (void)done;
+    (void)total;
+    return design_report(ctx, 0);
+}
+
+/* ---- one plan ---------------------------------------------------------- */
+
+/* Prices a plan; false: it does not run or does not fit there. */
+bool design_price(struct sharing *s, pdl_job *j, const char *strategy,
+                  struct pdl_projection *out)
+{
+    atomic_fetch_add(&s->priced, 1);
+    if (pdl_job_set(j, "strategy", strategy, NULL) != PDL_OK ||
+        pdl_job_project(j, out, NULL) != PDL_OK)
+        return false;
+    return out->feasible;
+}
+
+/* The plan is the machine's: its interval, and what is counted later. */
+void design_settle(struct sharing *s, pdl_job *j, struct cell *c,
+                   const char *strategy, enum pdl_design_how how)
+{
+    struct pdl_err err = {"", ""};
+    enum pdl_status st = pdl_job_set(j, "strategy", strategy, &err);
+
+    if (st == PDL_OK)
+        st = pdl_job_interval(j, &err);
+    if (st != PDL_OK) {
+        design_failed(s, st, &err);
+        return;
+    }
+    c->run.how = how;
+    c->run.x = *pdl_job_projection(j);
+    c->run.spread =
+        c->run.x.high_s > 0 ? log(c->run.x.high_s / c->run.x.step_s) : 0;
+    c->run.strategy = keep(s, strategy);
+    c->done = true;
+}
+
+pdl_job *design_job_of(struct sharing *s, const struct task *t)
+{
+    pdl_job *j = pdl_job_fork(s->job[t->workload]);
+    const struct pdl_design_point *p = &s->w->d->point[t->machine];
+    struct pdl_err err = {"", ""};
+    enum pdl_status st = PDL_OK;
+
+    if (!j) {
+        design_failed(s, PDL_ENOMEM, &(struct pdl_err){"out of memory", ""});
+        return NULL;
+    }
+    pdl_job_use_system(j, &p->sys);
+    st = design_job_size(&s->w->q->workload[t->workload], p, j, &err);
+    /* which axis is outermost is half of the answer between sites */
+    if (st == PDL_OK && p->text->sites > p->jobs)
+        st = pdl_job_set(j, "one-order", NULL, &err);
+    if (st == PDL_OK && !s->alone)
+        st = pdl_job_set(j, "threads", "1", &err);
+    if (st != PDL_OK) {
+        design_failed(s, st, &err);
+        pdl_job_destroy(j);
+        return NULL;
+    }
+    pdl_job_on_progress(j, go_on, s);
+    return j;
+}
+
+/* ---- search ------------------------------------------------------------ */
+
+/* Those that the framework runs, best first. */
+static int runnable(struct sharing *s, const pdl_job *j,
+                    const struct pdl_search_result *r, struct cell *c)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    const struct pdl_framework *f = pdl_job_options(j)->framework;
+    int n = 0;
+
+    for (int64_t i = 0; a && i < r->n && n < KEPT; i++) {
+        struct pdl_strategy *t = PDL_NEW(a, struct pdl_strategy, 1);
+
+        if (r->list[i].excluded || !r->list[i].priced ||
+            !r->list[i].x.feasible || !t ||
+            pdl_strategy_parse(a, r->list[i].strategy, t, NULL) != PDL_OK ||
+            pdl_framework_can(f, t, NULL) != PDL_OK)
+            continue;
+        c->plan[n] = keep(s, r->list[i].strategy);
+        c->step_s[n] = r->list[i].x.step_s;
+        n += c->plan[n] != NULL;
+    }
+    pdl_arena_destroy(a);
+    return n;
+}
+
+/* Why none of them is to be had. */
+static const char *reason_of(struct sharing *s, const pdl_job *j,
+                             const struct pdl_search_result *r)
+{
+    const char *limit = NULL;
+    char text[240];
+
+    for (int64_t i = 0; i < r->n; i++) {
+        if (!r->list[i].excluded)
+            return "no plan fits into its memory";
+        limit = limit ? limit : r->list[i].excluded;
+    }
+    if (!limit && r->too_large > 0)
+        return "no plan fits into its memory";
+    snprintf(text, sizeof text,
+             "no plan for %.20s PEs and a batch of %.20s%s%.160s",
+             pdl_job_get(j, "pes"), pdl_job_get(j, "batch"), limit ? ": " : "",
+             limit ? limit : "");
+    return keep(s, text);
+}
+
+static enum pdl_status find(struct sharing *s, pdl_job *j, struct cell *c,
+                            int top, bool *stopped, struct pdl_err *err)
+{
+    struct pdl_search_result r = {.n = 0};
+    char text[16];
+    enum pdl_status st;
+
+    snprintf(text, sizeof text, "%d", top);
+    st = pdl_job_set(j, "top", text, err);
+    if (st == PDL_OK)
+        st = pdl_job_search(j, &r, err);
+    *stopped = r.stopped;
+    if (st == PDL_OK && !r.stopped)
+        c->nplans = runnable(s, j, &r, c);
+    if (st == PDL_OK && c->nplans == 0)
+        c->run.reason = reason_of(s, j, &r);
+    return st;
+}
+
+void design_search(struct sharing *s, const struct task *t)
+{
+    struct cell *c = cell_of(s, t->machine, t->workload);
+    const char *before = s->memo ? design_memo_find(s->memo, c->key) : NULL;
+    pdl_job *j = design_job_of(s, t);
+    struct pdl_err err = {"", ""};
+    enum pdl_status st = PDL_OK;
+    struct pdl_projection x;
+    bool stopped = false;
+
+    if (!j)
+        return;
+    if (before && design_price(s, j, before, &x)) {
+        c->plan[0] = keep(s, before);
+        c->step_s[0] = x.step_s;
+        c->nplans = 1;
+        pthread_mutex_lock(&s->lock);
+        s->w->d->stats.remembered++;
+        pthread_mutex_unlock(&s->lock);
+    } else {
+        st = find(s, j, c, KEPT, &stopped, &err);
+        if (st == PDL_OK && !stopped && c->nplans == 0)
+            st = find(s, j, c, MANY, &stopped, &err);
+    }
+    if (st == PDL_EINVAL && !stopped) { /* no plan of this number of PEs */
+        c->run.reason = keep(s, err.msg);
+        c->run.how = PDL_DESIGN_SEARCHED;
+        c->done = c->searched = true;
+    } else if (st != PDL_OK) {
+        design_failed(s, st, &err);
+    } else if (!stopped) {
+        c->searched = true;
+        c->run.how = PDL_DESIGN_SEARCHED;
+        if (c->nplans > 0)
+            design_settle(s, j, c, c->plan[0], PDL_DESIGN_SEARCHED);
+        c->done = true;
+    }
+    pdl_job_destroy(j);
+}

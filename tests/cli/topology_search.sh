@@ -1,0 +1,20 @@
+# which network: fronts, rivals, a plan's traffic, what is refused
+set +e
+$paradl topology search --hosts 16 --radix 8 --size 1KiB,1MiB --against 'dln:q=2,p=2+shd;star:hosts=16' --threads 1
+$paradl topology search --hosts 16 --radix 8 --size 64KiB --collective alltoall --duplex shared --json | python3 -c '
+import json, sys
+d = json.load(sys.stdin)
+print(d["schema"], len(d["answers"]))
+front = d["answers"][0]["front"]
+print(all(a["cost"] < b["cost"] and a["time_s"] > b["time_s"] for a, b in zip(front, front[1:])))'
+$paradl project gpt2 --system dgx-h100 --strategy 'pipe=2(m=4),data=8' --batch 32 --emit p.plan -q >/dev/null
+$paradl topology search --plan p.plan --node 2 --radix 16 --threads 1 | head -5
+$paradl topology search --hosts 16; echo "rc $?"
+$paradl topology search --hosts 1 --size 1MiB; echo "rc $?"
+$paradl topology search --hosts 99999999 --size 1MiB; echo "rc $?"
+$paradl topology search --hosts 16 --radix 2 --size 1MiB; echo "rc $?"
+$paradl topology search --hosts 16 --size much; echo "rc $?"
+$paradl topology search --hosts 16 --size 1MiB --collective sum; echo "rc $?"
+$paradl topology search --hosts 16 --radix 8 --size 1MiB --against 'torus:2x2'; echo "rc $?"
+$paradl topology search --hosts 16 --radix 8 --size 1MiB --bandwidth 0; echo "rc $?"
+$paradl topology search --plan nothing.plan; echo "rc $?"
