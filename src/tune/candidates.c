@@ -57,12 +57,12 @@ static void loops(struct tune_specs *s, int hosts, int radix)
             add(s, "dln2d:x=%d,y=%d,z=%d", x, all - z - x, z);
             adaptive(s);
         }
-    for (int t = radix / 4; t <= radix / 2; t++)
+    for (int t = radix / 4 > 1 ? radix / 4 : 1; t <= radix / 2; t++)
         for (int x = 2; x <= 8 && hosts % t == 0; x += 2)
             add(s, "dln-x:switches=%d,hosts=%d,x=%d", hosts / t, t, x);
 }
 
-/* ---- trees ---------------------------------------------------------------- */
+/* ---- trees -------------------------------------------------------------- */
 
 /* Two levels of a leaf of t hosts with so many cables up. */
 static void two_levels(struct tune_specs *s, int hosts, int radix, int t)
@@ -102,7 +102,7 @@ static void trees(struct tune_specs *s, int hosts, int radix)
         }
 }
 
-/* ---- grids ------------------------------------------------------------------ */
+/* ---- grids -------------------------------------------------------------- */
 
 /* Calls itself for all ways to write n as a product of growing sides. */
 static void lines(struct tune_specs *s, int n, int least, int hosts, int ports,
@@ -163,7 +163,7 @@ static void grids(struct tune_specs *s, int hosts)
     }
 }
 
-/* ---- others ----------------------------------------------------------------- */
+/* ---- others ------------------------------------------------------------- */
 
 static void groups(struct tune_specs *s, int hosts, int radix)
 {

@@ -37,7 +37,7 @@ struct search {
     atomic_int first; /* the way that is tried first */
 };
 
-/* ---- a demand as the simulator sees it ------------------------------------ */
+/* ---- a demand as the simulator sees it ---------------------------------- */
 
 /* Member j of group g is rank g * members + j. */
 struct groups {
@@ -177,7 +177,7 @@ static double simulate(struct search *s, const struct pdl_network_point *n,
     return r.time_s;
 }
 
-/* ---- the fastest algorithms of a network ---------------------------------- */
+/* ---- the fastest algorithms of a network -------------------------------- */
 
 /* A small message and a pipelined one want different segments. */
 static const char *const further[] = {"double-tree:segments=32"};
@@ -271,7 +271,7 @@ static double serve(struct search *s, struct pdl_network_point *n,
     return sum < limit ? sum : INFINITY;
 }
 
-/* ---- networks --------------------------------------------------------------- */
+/* ---- networks ----------------------------------------------------------- */
 
 static const struct pdl_net *open_net(const struct search *s, pdl_arena *a,
                                       const char *spec, struct pdl_err *err)

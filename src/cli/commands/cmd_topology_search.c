@@ -66,7 +66,7 @@ static bool go_on(void *ctx, int64_t done, int64_t total)
     return !interrupted;
 }
 
-/* ---- the question -------------------------------------------------------- */
+/* ---- the question ------------------------------------------------------- */
 
 /* The next item of a list; NULL at the end. */
 static char *next_item(pdl_arena *a, const char **at, char mark)
@@ -149,7 +149,7 @@ static enum pdl_status settle(struct search *s, struct pdl_err *err)
     return st == PDL_OK ? read_lists(s, err) : st;
 }
 
-/* ---- the answer ------------------------------------------------------------ */
+/* ---- the answer --------------------------------------------------------- */
 
 static const char *unit(const struct search *s, double v, enum pdl_unit u)
 {
@@ -371,6 +371,7 @@ static enum pdl_status by_sizes(struct search *s, const struct pdl_args *args,
         if (st == PDL_OK)
             st = answer(s, args, err);
     }
+    s->ask.demand = NULL;
     return st;
 }
 
