@@ -648,6 +648,8 @@ enum pdl_status train_clock_report(struct train_clock *c,
  * written: some want to see all gradients before the first update. */
 enum pdl_status train_tuner_choose(pdl_trainer *t, struct pdl_err *err);
 bool train_tuner_measures(const pdl_trainer *t);
+/* Does it make the first values of this weight? */
+bool train_tuner_draws(const pdl_trainer *t, int tensor);
 enum pdl_status train_tuner_open(pdl_trainer *t, struct pdl_err *err);
 /* What it will take, of the computing memory or of the far one. */
 int64_t train_tuner_bytes(const pdl_trainer *t, bool far);

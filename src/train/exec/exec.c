@@ -182,7 +182,7 @@ static enum pdl_status init_weights(pdl_trainer *t, struct pdl_err *err)
     enum pdl_status st = PDL_OK;
 
     for (int i = 0; i < t->plan->ntensors && st == PDL_OK; i++)
-        if (train_is_state(t, i) &&
+        if (train_is_state(t, i) && !train_tuner_draws(t, i) &&
             train_has_stage(t, t->plan->tensors[i].stage))
             st = train_init_weight(t, i, t->arrays[i].dtype,
                                    train_data(t, i, 0), err);

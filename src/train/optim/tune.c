@@ -302,6 +302,29 @@ static enum pdl_status open_slot(pdl_trainer *t, int tensor,
                                       : st;
 }
 
+/* The master is not rounded, the weight is the master rounded. */
+bool train_tuner_draws(const pdl_trainer *t, int tensor)
+{
+    bool updated = false;
+
+    for (int i = 0; i < t->plan->nops && !updated; i++)
+        for (int k = 0; t->ops[i].mine && k < t->ops[i].nout; k++)
+            updated |= t->plan->ops[i].kind == PDL_PLAN_OP_UPDATE &&
+                       t->plan->ops[i].out[k] == tensor;
+    return updated && master_bytes(t, tensor) > 0 && !train_is_far(t, tensor);
+}
+
+static enum pdl_status draw(pdl_trainer *t, int tensor, struct pdl_err *err)
+{
+    void *master = t->tuner->slots[tensor].master;
+    enum pdl_status st = train_init_weight(t, tensor, PDL_F32, master, err);
+
+    if (st == PDL_OK && train_tuner_draws(t, tensor))
+        train_narrow(t, master, train_data(t, tensor, 0),
+                     train_array_elements(&t->arrays[tensor]));
+    return st;
+}
+
 static enum pdl_status open_cells(pdl_trainer *t, struct pdl_err *err)
 {
     int64_t n = cell_bytes(t) / (int64_t)sizeof(double);
@@ -335,9 +358,8 @@ enum pdl_status train_tuner_open(pdl_trainer *t, struct pdl_err *err)
             continue;
         for (int k = 0; k < o->nout && st == PDL_OK; k++) {
             st = open_slot(t, o->out[k], err);
-            if (st == PDL_OK && u->slots[o->out[k]].master) /* not rounded */
-                st = train_init_weight(t, o->out[k], PDL_F32,
-                                       u->slots[o->out[k]].master, err);
+            if (st == PDL_OK && u->slots[o->out[k]].master)
+                st = draw(t, o->out[k], err);
         }
     }
     if (st == PDL_OK)
