@@ -26,46 +26,57 @@ static __device__ __forceinline__ void tune(const cuda_update &u, bool decays,
     *w -= u.lr * (u.nesterov ? d + u.momentum * *m : *m);
 }
 
-/* Four elements, or fewer at the end; what a weight does not have is 0. */
+/* Four elements; what a weight does not have is 0. */
 template <class G>
 static __device__ __forceinline__ void tune_four(const cuda_update &u,
                                                  const cuda_weight &x,
-                                                 int64_t i, int n)
+                                                 int64_t i)
 {
-    four w = {}, m = {}, v = {}, g = {};
+    four w = get4(x.w, i), g = get4((const G *)x.g, i), m = {}, v = {};
 
-    if (n == 4) {
-        w = get4(x.w, i / 4);
-        g = get4((const G *)x.g, i / 4);
-        m = x.m ? get4(x.m, i / 4) : m;
-        v = x.v ? get4(x.v, i / 4) : v;
-    }
-    for (int k = 0; n < 4 && k < n; k++) {
-        w.v[k] = x.w[i + k];
-        g.v[k] = get((const G *)x.g, i + k);
-        m.v[k] = x.m ? x.m[i + k] : 0;
-        v.v[k] = x.v ? x.v[i + k] : 0;
-    }
+    if (x.m)
+        m = get4(x.m, i);
+    if (x.v)
+        v = get4(x.v, i);
+#pragma unroll
     for (int k = 0; k < 4; k++)
         tune(u, x.decays, g.v[k], &w.v[k], &m.v[k], &v.v[k]);
-    if (n == 4) {
-        put4(x.w, i / 4, w);
-        if (x.m)
-            put4(x.m, i / 4, m);
-        if (x.v)
-            put4(x.v, i / 4, v);
-        if (x.copy)
-            put4((bf16 *)x.copy, i / 4, w);
-    }
-    for (int k = 0; n < 4 && k < n; k++) {
-        x.w[i + k] = w.v[k];
-        if (x.m)
-            x.m[i + k] = m.v[k];
-        if (x.v)
-            x.v[i + k] = v.v[k];
-        if (x.copy)
-            put((bf16 *)x.copy, i + k, w.v[k]);
-    }
+    put4(x.w, i, w);
+    if (x.m)
+        put4(x.m, i, m);
+    if (x.v)
+        put4(x.v, i, v);
+    if (x.copy)
+        put4((bf16 *)x.copy, i, w);
+}
+
+template <class G>
+static __device__ __forceinline__ void tune_one(const cuda_update &u,
+                                                const cuda_weight &x, int64_t i)
+{
+    float w = x.w[i], m = x.m ? x.m[i] : 0, v = x.v ? x.v[i] : 0;
+
+    tune(u, x.decays, get((const G *)x.g, i), &w, &m, &v);
+    x.w[i] = w;
+    if (x.m)
+        x.m[i] = m;
+    if (x.v)
+        x.v[i] = v;
+    if (x.copy)
+        put((bf16 *)x.copy, i, w);
+}
+
+template <class G>
+static __device__ __forceinline__ void tune_piece(const cuda_update &u,
+                                                  const cuda_weight &x,
+                                                  int64_t from)
+{
+    int64_t to = from + CUDA_PIECE < x.n ? from + CUDA_PIECE : x.n;
+
+    for (int64_t i = from / 4 + threadIdx.x; i < to / 4; i += THREADS)
+        tune_four<G>(u, x, i);
+    if (to / 4 * 4 + threadIdx.x < to) /* the end of a weight */
+        tune_one<G>(u, x, to / 4 * 4 + threadIdx.x);
 }
 
 __global__ void __launch_bounds__(THREADS)
@@ -74,16 +85,11 @@ __global__ void __launch_bounds__(THREADS)
     cuda_piece p = pieces[blockIdx.x];
     cuda_weight x = weights[p.weight];
     int64_t from = (int64_t)p.part * CUDA_PIECE;
-    int64_t to = from + CUDA_PIECE < x.n ? from + CUDA_PIECE : x.n;
 
-    for (int64_t i = from + 4 * threadIdx.x; i < to; i += 4 * THREADS) {
-        int n = to - i < 4 ? (int)(to - i) : 4;
-
-        if (x.wide)
-            tune_four<float>(u, x, i, n);
-        else
-            tune_four<bf16>(u, x, i, n);
-    }
+    if (x.wide)
+        tune_piece<float>(u, x, from);
+    else
+        tune_piece<bf16>(u, x, from);
 }
 
 cudaError_t train_cuda_update(cudaStream_t s, const struct cuda_update *u,
