@@ -191,7 +191,7 @@ static bool recall(const struct cuda_state *s, struct cuda_product *p,
     uint64_t word[WORDS];
 
     p->ms = text ? strtof(text, &end) : 0;
-    if (!(p->ms > 0))
+    if (!end || !(p->ms > 0))
         return false;
     for (int i = 0; i < WORDS; i++) {
         const char *from = end;

@@ -323,7 +323,7 @@ static bool recall(struct cuda_state *s, struct cuda_conv *c, const char *name)
     char *plan = NULL;
     float ms = text ? strtof(text, &plan) : 0;
 
-    if (ms > 0 && *plan == ' ')
+    if (plan && ms > 0 && *plan == ' ')
         c->plan = train_cuda_plan_of(s->dnn, plan + 1, &c->workspace);
     c->ms = ms;
     return c->plan != NULL;

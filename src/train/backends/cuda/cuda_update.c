@@ -75,6 +75,16 @@ static bool grow(struct cuda_updates *u)
     return w != NULL;
 }
 
+static bool same(const struct cuda_update *x, const struct cuda_update *y)
+{
+    return x->adam == y->adam && x->nesterov == y->nesterov && x->lr == y->lr &&
+           x->scale == y->scale && x->decay == y->decay &&
+           x->momentum == y->momentum && x->fresh == y->fresh &&
+           x->beta1 == y->beta1 && x->beta2 == y->beta2 && x->eps == y->eps &&
+           x->coupled == y->coupled && x->shrink == y->shrink &&
+           x->root == y->root;
+}
+
 bool train_cuda_take_update(struct cuda_state *s, const struct train_task *t)
 {
     const struct train_tuning *x = t->args;
@@ -89,7 +99,7 @@ bool train_cuda_take_update(struct cuda_state *s, const struct train_task *t)
         u = s->updates = PDL_NEW(s->arena, struct cuda_updates, 1);
     if (!u)
         return false;
-    if (u->n > 0 && memcmp(&u->how, &how, sizeof how) != 0)
+    if (u->n > 0 && !same(&u->how, &how))
         (void)train_cuda_queue(s, TRAIN_COMPUTE);
     if (u->n == u->room && !grow(u))
         return false;

@@ -265,7 +265,7 @@ struct cuda_weight {
     int64_t n;
     int64_t wide, decays; /* a gradient in float32; it is drawn to 0 */
 };
-struct cuda_update { /* no padding: compared as bytes */
+struct cuda_update {
     int adam, nesterov;
     float lr, scale, decay, momentum, fresh;        /* sgd */
     float beta1, beta2, eps, coupled, shrink, root; /* adam: of the decay */
