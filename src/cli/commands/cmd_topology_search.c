@@ -443,8 +443,7 @@ const struct pdl_cmd cli_topology_search = {
             "that cost no more. The traffic is one collective of all hosts, or "
             "what a step of a plan sends: operations one after the other, all "
             "groups of each at once. Cost is that of 'topology show'.",
-    .example = "paradl topology search --hosts 32 --radix 16 --size 1MiB "
-               "--against dln:q=2,p=3+shd",
+    .example = "paradl topology search --hosts 32 --radix 16 --size 1MiB",
     .opts = opts,
     .nopts = sizeof opts / sizeof opts[0],
     .opts_size = sizeof(struct options),
