@@ -118,6 +118,8 @@ struct pdl_strategy {
     const char *allreduce; /* NULL: auto; of every ALLREDUCE */
     const char *compress;  /* "topk:0.01"; NULL: none */
     enum pdl_bn bn;
+    int64_t bn_groups; /* of a micro-batch, each with statistics of its own;
+                          0: as many as ranks */
 };
 
 /* Parses the notation of the command line, e.g.

@@ -71,6 +71,31 @@ static bool leaves_empty(const struct plan_lower *lo, int64_t samples)
     return false;
 }
 
+/* Every rank has as many groups of batch norm, all of one size. */
+static void check_groups(struct plan_lower *lo, int64_t samples)
+{
+    const struct pdl_strategy *s = lo->strategy;
+
+    if (s->bn_groups == 0)
+        return;
+    if (samples % s->bn_groups != 0)
+        plan_fail(lo,
+                  "bn-groups=%lld does not divide a micro-batch of %lld "
+                  "samples",
+                  (long long)s->bn_groups, (long long)samples);
+    if (s->bn == PDL_BN_SYNC)
+        plan_fail(lo, "bn-groups= and bn=sync contradict each other");
+    for (int c = 0; c < s->nclauses; c++) {
+        int64_t n = axis_size(lo->mesh, c, PDL_AXIS_DATA);
+
+        if (s->bn_groups % n != 0)
+            plan_fail(lo, "bn-groups=%lld cannot be dealt to data=%lld",
+                      (long long)s->bn_groups, (long long)n);
+        if (axis_size(lo->mesh, c, PDL_AXIS_SPATIAL) > 1)
+            plan_fail(lo, "bn-groups= does not go with spatial=");
+    }
+}
+
 static void check_batch(struct plan_lower *lo)
 {
     int64_t m = plan_micro_batches(lo->strategy);
@@ -96,6 +121,7 @@ static void check_batch(struct plan_lower *lo)
                   (long long)(lo->opt->batch / m), (long long)largest);
     lo->plan.micro_batches = m / copies;
     lo->samples = lo->opt->batch / m;
+    check_groups(lo, lo->samples);
 }
 
 /* ---- set-up -------------------------------------------------------------------- */

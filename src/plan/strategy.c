@@ -663,5 +663,6 @@ bool pdl_strategy_equal(const struct pdl_strategy *a,
            a->bucket_bytes == b->bucket_bytes &&
            a->no_overlap == b->no_overlap &&
            same_text(a->allreduce, b->allreduce) &&
-           same_text(a->compress, b->compress) && a->bn == b->bn;
+           same_text(a->compress, b->compress) && a->bn == b->bn &&
+           a->bn_groups == b->bn_groups;
 }

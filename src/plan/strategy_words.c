@@ -52,6 +52,7 @@ const struct plan_option plan_options[] = {
     {"compress",   PLAN_OPT_COMPRESS, AT(compress),         NULL,       "compress=topk:0.01"},
     {"exchange",   PLAN_OPT_FLAG,    AT(exchange_paper),    exchanges,  NULL},
     {"bn",         PLAN_OPT_CHOICE,  AT(bn),                bns,        NULL},
+    {"bn-groups",  PLAN_OPT_COUNT,   AT(bn_groups),         NULL,       "bn-groups=64"},
 // clang-format on
 #undef AT
 };

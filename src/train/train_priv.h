@@ -489,6 +489,7 @@ bool train_owns(const struct pdl_plan *p, int tensor, int64_t rank);
 bool train_is_owner(const pdl_trainer *t, int tensor);
 /* Groups of ranks with statistics of their own in a batch norm; else 1. */
 int64_t train_norm_groups(const struct pdl_plan *p, int node);
+int64_t train_norm_groups_here(const struct pdl_plan *p, int node); /* a rank */
 /* weights.c: whole tensors, to a file by rank 0; collective */
 enum pdl_status train_write_weights(pdl_trainer *t, const char *path,
                                     const char *style, struct pdl_err *err);

@@ -410,6 +410,100 @@ static void every_strategy_of_a_mixture_equals_serial(void **state)
             named_equals_serial(models[k], strategies[i], 12);
 }
 
+/* ---- batch norm in groups ----------------------------------------------- */
+
+static const struct pdl_plan *as_written(pdl_arena *a,
+                                         const struct pdl_model *m,
+                                         const char *text, enum pdl_dtype dtype,
+                                         struct pdl_err *err)
+{
+    struct pdl_strategy *s = PDL_NEW(a, struct pdl_strategy, 1);
+    struct pdl_plan_options opt = {.batch = 16, .dtype = dtype};
+    const struct pdl_plan *p = NULL;
+
+    return pdl_strategy_parse(a, text, s, err) == PDL_OK &&
+                   pdl_plan_lower(a, m, s, &opt, &p, err) == PDL_OK
+               ? p
+               : NULL;
+}
+
+static enum pdl_status groups_are(const char *backend, enum pdl_dtype dtype,
+                                  const char *groups, const char *ranks,
+                                  struct pdl_train_diff *d, struct pdl_err *err)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    const struct pdl_model *m = NULL;
+    struct pdl_train_comparison c = {
+        .opt = {.backend = backend, .seed = 5, .poison = true},
+        .steps = dtype == PDL_F64 ? 3 : 1,
+        .lr = 0.05,
+        .tolerance = dtype == PDL_F64 ? 1e-9 : 2e-3};
+    enum pdl_status st =
+        pdl_model_load(a, "resnet-cifar:depth=8,input=8", NULL, &m, err);
+
+    if (st == PDL_OK) {
+        c.a = as_written(a, m, groups, dtype, err);
+        c.b = as_written(a, m, ranks, dtype, err);
+        st = c.a && c.b ? pdl_train_compare(&c, d, err) : PDL_EINVAL;
+    }
+    pdl_arena_destroy(a);
+    return st;
+}
+
+/* What one rank does with M groups of its samples is what M ranks do. */
+static void groups_of_a_rank_are_ranks(void **state)
+{
+    static const char *const cases[][2] = {
+        {"bn-groups=2", "data=2"},
+        {"bn-groups=4", "data=4"},
+        {"bn-groups=4", "data=2,bn-groups=4"},
+        {"bn-groups=4,accumulate=2", "data=4,accumulate=2"},
+        {"bn-groups=4,recompute=full", "data=4"},
+        {"bn-groups=16", "data=2,bn-groups=16,zero=1"},
+    };
+    static const char *const backends[] = {"ref", "cpu"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int k = 0; k < 2; k++) {
+            struct pdl_train_diff d = {.differs = false};
+            struct pdl_err err;
+
+            if (!train_backend_find(backends[k]))
+                continue;
+            if (groups_are(backends[k], k ? PDL_F32 : PDL_F64, cases[i][0],
+                           cases[i][1], &d, &err) != PDL_OK)
+                fail_msg("%s: %s", cases[i][1], err.msg);
+            if (d.differs)
+                say(cases[i][1], &d);
+            assert_true(d.compared > 0);
+        }
+}
+
+static void groups_that_cannot_be_are_told(void **state)
+{
+    static const char *const cases[][3] = {
+        {"bn-groups=3", "serial", "does not divide a micro-batch of 16"},
+        {"bn-groups=2", "data=4,bn-groups=2", "cannot be dealt to data=4"},
+        {"bn-groups=2,bn=sync", "serial", "contradict"},
+        {"bn-groups=2", "data=2,spatial=2,bn-groups=2", "spatial="},
+        {"bn-groups=2", "serial", "2 groups of samples in A, 1 in B"},
+        {"bn-groups=2", "data=4", "2 groups of samples in A, 4 in B"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct pdl_train_diff d = {.differs = false};
+        struct pdl_err err = {"", ""};
+
+        assert_int_equal(
+            groups_are("ref", PDL_F64, cases[i][0], cases[i][1], &d, &err),
+            PDL_EINVAL);
+        if (!strstr(err.msg, cases[i][2]))
+            fail_msg("%s: %s", cases[i][2], err.msg);
+    }
+}
+
 /* ---- optimizers ------------------------------------------------------------ */
 
 /* Norms of tensors cut over ranks, and of the whole gradient, are those of
@@ -564,6 +658,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(every_strategy_of_a_transformer_equals_serial),
         cmocka_unit_test(a_tensor_axis_wider_than_the_keys_equals_serial),
         cmocka_unit_test(every_strategy_of_a_mixture_equals_serial),
+        cmocka_unit_test(groups_of_a_rank_are_ranks),
+        cmocka_unit_test(groups_that_cannot_be_are_told),
         cmocka_unit_test(every_optimizer_equals_serial),
         cmocka_unit_test(a_skipped_allreduce_is_caught),
         cmocka_unit_test(a_dropped_halo_row_is_caught),

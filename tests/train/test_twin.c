@@ -54,6 +54,7 @@ static const struct example examples[] = {
     {RESNET,   "serial",                       2, PDL_F32, "sgd",   0  },
     {RESNET,   "data=2,recompute=full",        4, PDL_BF16, "sgd",  0  },
     {RESNET,   "accumulate=2",                 4, PDL_F32, "adamw", 0  },
+    {RESNET,   "bn-groups=4",                  8, PDL_F32, "sgd",   0  },
     {MOE,      "expert=2",                     4, PDL_F64, "sgd",   0  },
     {MOE,      "data=2,expert=2",              4, PDL_F64, "sgd",   0  },
 };

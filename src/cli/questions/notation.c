@@ -41,7 +41,7 @@ static const struct {
      "swap=auto|karma, "
      "bucket=BYTES, overlap=on|off, allreduce=ALGORITHM, "
      "compress=topk:X|powersgd:R|int8|bf16|fp16|sign|lossless, "
-     "bn=local|spatial|sync, memory=paper, exchange=paper",
+     "bn=local|spatial|sync, bn-groups=N, memory=paper, exchange=paper",
      "data=16,zero=3,recompute=full,accumulate=4"},
     {"ALGORITHM",
      "of a collective ('paradl collective list'), with parameters after a "

@@ -75,6 +75,9 @@ struct train_call {
      * the statistics. The loss: items (samples times positions) of the whole
      * step, all ranks and micro-batches. 0: those of the box. */
     int64_t population;
+    /* Batch norm: runs of samples with statistics of their own, as ranks have
+     * them; running statistics move by their mean. 0 reads as 1. */
+    int64_t groups;
     const struct train_loss *loss; /* NULL: softmax cross-entropy */
     /* Attention may see the keys block by block: forward leaves the logarithm
      * of its sum of exponentials in aux, backward goes by it. */
@@ -166,6 +169,11 @@ struct train_known;
 struct train_known *train_known_open(pdl_arena *a, const char *name);
 const char *train_known_find(const struct train_known *k, const char *key);
 void train_known_add(struct train_known *k, const char *key, const char *value);
+/* A batch norm of several groups as a kernel of one group, run for each. aux
+ * has the groups as its first dimension. */
+enum pdl_status train_in_groups(pdl_arena *a, const struct train_backend *b,
+                                void *state, const struct train_call *c,
+                                struct train_kernel **out, struct pdl_err *err);
 
 /* NULL: no such backend. */
 const struct train_backend *train_backend_find(const char *name);

@@ -163,6 +163,7 @@ enum pdl_status train_make_call(pdl_trainer *t, int op, struct train_call *c,
         .population = o->kind == PDL_PLAN_OP_ADD ? 0
                       : o->node >= 0 ? statistics_population(t, o->node)
                                      : loss_population(t, op),
+        .groups = o->node >= 0 ? train_norm_groups_here(t->plan, o->node) : 1,
         .loss = &t->loss,
         .blocks = t->has_rings,
         .deal = t->plan->deal.ranks > 1 ? &t->plan->deal : NULL,

@@ -264,17 +264,32 @@ static uint32_t own_statistics(const struct pdl_plan *p, int node)
     return set;
 }
 
-int64_t train_norm_groups(const struct pdl_plan *p, int node)
+static bool is_batch_norm(const struct pdl_plan *p, int node)
 {
-    uint32_t set = 0;
+    return pdl_op_id(p->model->nodes[node].op) == PDL_ID_BATCH_NORM &&
+           p->forward_op[node] >= 0;
+}
+
+static int64_t ranks_apart(const struct pdl_plan *p, int node)
+{
+    uint32_t set = is_batch_norm(p, node) ? own_statistics(p, node) : 0;
     int64_t n = 1;
 
-    if (pdl_op_id(p->model->nodes[node].op) == PDL_ID_BATCH_NORM &&
-        p->forward_op[node] >= 0)
-        set = own_statistics(p, node);
     for (int f = 0; f < p->mesh->nfactors; f++)
         n *= set >> f & 1 ? p->mesh->factor[f] : 1;
     return n;
+}
+
+int64_t train_norm_groups(const struct pdl_plan *p, int node)
+{
+    return ranks_apart(p, node) * train_norm_groups_here(p, node);
+}
+
+int64_t train_norm_groups_here(const struct pdl_plan *p, int node)
+{
+    int64_t n = p->strategy->bn_groups;
+
+    return n > 0 && is_batch_norm(p, node) ? n / ranks_apart(p, node) : 1;
 }
 
 static enum pdl_status average(pdl_trainer *t, int node, int tensor,

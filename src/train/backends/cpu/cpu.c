@@ -67,6 +67,8 @@ static enum pdl_status make(void *state, const struct train_call *c,
     struct train_kernel *k = NULL;
     enum pdl_status st = PDL_OK;
 
+    if (c->groups > 1)
+        return train_in_groups(s->arena, &train_cpu, s, c, out, err);
     if (row)
         st = row->make(s, c, &k, err);
     if (st == PDL_OK && !k && has_bf16(c))

@@ -629,6 +629,7 @@ bool train_cpu_norm_aux(const struct train_call *c, struct train_array *a)
     if (id == PDL_ID_BATCH_NORM) {
         if (c->nin == 1 || (x->box.ndims > 2 && !x->channels_last))
             return false;
+        a->box.hi[0] = c->groups > 1 ? c->groups : 1;
         a->box.hi[1] = NAUX;
         a->box.hi[2] = extent(x, 1);
         return true;

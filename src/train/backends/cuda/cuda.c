@@ -326,8 +326,13 @@ static enum pdl_status make(void *state, const struct train_call *c,
                             struct train_kernel **out, struct pdl_err *err)
 {
     struct cuda_state *s = state;
-    struct cuda_kernel *k = train_cuda_kernel(s, c);
+    struct cuda_kernel *k;
 
+    if (c->groups > 1)
+        return pdl_fail(err, PDL_EINVAL,
+                        "%s: bn-groups= is not done by the device cuda",
+                        c->node->name);
+    k = train_cuda_kernel(s, c);
     if (k) {
         *out = &k->base;
         return PDL_OK;

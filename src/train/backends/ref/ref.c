@@ -281,6 +281,8 @@ static enum pdl_status make(void *state, const struct train_call *call,
 
     if (call->sums)
         return make_sum(state, call, out, err);
+    if (call->groups > 1)
+        return train_in_groups(state, &train_ref, state, call, out, err);
     if (!row)
         return pdl_fail(err, PDL_EINVAL,
                         "%s: %s: the runtime has no kernel for %s",
