@@ -91,6 +91,10 @@ struct pdl_loader_options {
     /* or the epoch that a sampler is in; steps are then its batches, and the
      * loader must be gone before the next epoch begins */
     const pdl_sampler *sampler;
+    /* or so many samples, once: these, NULL: from the first on; one that only
+     * fills up is ~id. Past the last every batch has sample 0. */
+    const int64_t *list;
+    int64_t nlist;
     uint64_t seed;
     int64_t batch; /* global */
     bool keep_last;
@@ -99,7 +103,8 @@ struct pdl_loader_options {
     bool input, target; /* which fields it wants (first, last stage) */
     struct pdl_box input_box, target_box;
     bool channels_last;
-    const struct pdl_augment *augment; /* seed and epoch are filled in */
+    const struct pdl_augment *augment; /* seed is filled in, and the epoch
+                                          unless there is a list */
     int64_t first_step;                /* where to begin, or resume */
     int64_t last_step;                 /* one past the last; 0: no end */
     int depth;                         /* batches read ahead; 0: 2 */

@@ -118,6 +118,31 @@ static int64_t micros(const struct pdl_loader_options *o)
     return o->micros > 0 ? o->micros : 1;
 }
 
+static int64_t listed(const pdl_loader *l, int64_t at)
+{
+    int64_t x = at < l->opt.nlist ? at : 0;
+
+    if (l->opt.list && at < l->opt.nlist)
+        x = l->opt.list[at];
+    return x < 0 ? ~x : x;
+}
+
+/* Which batch of which epoch, and its positions. */
+static void find(const pdl_loader *l, struct pdl_batch *b, int64_t *lo,
+                 int64_t *hi)
+{
+    if (!l->opt.sampler && l->opt.nlist == 0) {
+        pdl_batch_locate(&l->batching, b->step, &b->epoch, &b->index);
+        pdl_batch_range(&l->batching, b->index, lo, hi);
+        return;
+    }
+    b->epoch =
+        l->opt.sampler ? pdl_sampler_epoch(l->opt.sampler) : l->augment.epoch;
+    b->index = b->step;
+    *lo = b->step * l->opt.batch;
+    *hi = *lo + l->opt.batch;
+}
+
 static void fill(const pdl_loader *l, struct slot *s, int64_t step)
 {
     struct pdl_batch *b = &s->batch;
@@ -128,15 +153,7 @@ static void fill(const pdl_loader *l, struct slot *s, int64_t step)
                             .samples = s->samples,
                             .input = s->input,
                             .target = s->target};
-    if (l->opt.sampler) {
-        b->epoch = pdl_sampler_epoch(l->opt.sampler);
-        b->index = step;
-        lo = step * l->opt.batch;
-        hi = lo + l->opt.batch;
-    } else {
-        pdl_batch_locate(&l->batching, step, &b->epoch, &b->index);
-        pdl_batch_range(&l->batching, b->index, &lo, &hi);
-    }
+    find(l, b, &lo, &hi);
     b->global = hi - lo;
     mine = cut(l->opt.lo, b->global);
     n = cut(l->opt.hi, b->global) - mine;
@@ -147,8 +164,9 @@ static void fill(const pdl_loader *l, struct slot *s, int64_t step)
     for (int64_t i = 0; i < b->nsamples; i++) {
         int64_t at = lo + i / n * per + mine + i % n;
 
-        s->samples[i] = l->opt.sampler ? pdl_sampler_at(l->opt.sampler, at)
-                                       : pdl_order_at(&o, at);
+        s->samples[i] = l->opt.sampler   ? pdl_sampler_at(l->opt.sampler, at)
+                        : l->opt.shuffle ? pdl_order_at(&o, at)
+                                         : listed(l, at);
     }
     s->status = read_part(l, s, &s->err);
 }
@@ -194,14 +212,16 @@ static enum pdl_status check(const struct pdl_loader_options *o,
     const struct pdl_dataset *d = pdl_io_describe(o->io);
     struct pdl_batching b = {.batch = o->batch, .keep_last = o->keep_last};
 
-    if (o->split < 0 || o->split >= d->nsplits || !o->shuffle == !o->sampler ||
-        o->batch < 1 || o->lo < 0 || o->hi < o->lo || o->micros < 0 ||
+    int orders = !!o->shuffle + !!o->sampler + (o->nlist > 0);
+
+    if (o->split < 0 || o->split >= d->nsplits || orders != 1 || o->batch < 1 ||
+        o->lo < 0 || o->hi < o->lo || o->micros < 0 ||
         o->hi > o->batch / micros(o) || o->batch % micros(o) != 0 ||
         (o->keep_last && micros(o) > 1) || o->first_step < 0 || o->depth < 0 ||
         o->depth > 1024)
         return pdl_fail(err, PDL_EINVAL, "%s: a batch that cannot be", d->name);
     b.samples = d->split[o->split].samples;
-    if (pdl_batch_count(&b) < 1)
+    if (o->nlist == 0 && pdl_batch_count(&b) < 1)
         return pdl_fail(err, PDL_EINVAL,
                         "%s: '%s' has %lld samples, fewer than a batch of %lld",
                         d->name, d->split[o->split].name, (long long)b.samples,

@@ -276,12 +276,11 @@ void train_time_end(pdl_trainer *t, int op, int64_t micro, double start);
 enum pdl_status train_times_tell(pdl_trainer *t, struct pdl_err *err);
 void train_times_close(pdl_trainer *t);
 /* load.c: inputs and labels of a micro-batch. first: of its samples, in the
- * batch; staged: they may be on the device already. */
+ * batch; staged: the micro-batch of those that may be on the device already. */
 struct train_loading {
     const struct pdl_train_feed *feed;
     int micro;
-    int64_t first;
-    bool staged;
+    int64_t first, staged;
 };
 enum pdl_status train_load(pdl_trainer *t, const struct train_loading *l,
                            struct pdl_err *err);
@@ -289,10 +288,11 @@ enum pdl_status train_load(pdl_trainer *t, const struct train_loading *l,
  * train_staged_take: those of this step, if they were staged. */
 enum pdl_status train_stage(pdl_trainer *t, const struct pdl_train_feed *feed,
                             struct pdl_err *err);
-enum pdl_status train_staged_take(pdl_trainer *t, int tensor, int micro,
-                                  bool *taken, struct pdl_err *err);
-void train_staged_turn(pdl_trainer *t);   /* a step begins */
-void train_staged_forget(pdl_trainer *t); /* other samples come next */
+enum pdl_status train_staged_take(pdl_trainer *t, int tensor, int64_t micro,
+                                  void *to, bool *taken, struct pdl_err *err);
+/* A step begins; other samples of a feed come next. */
+void train_staged_turn(pdl_trainer *t, const struct pdl_train_feed *feed);
+void train_staged_forget(pdl_trainer *t, const void *whose);
 void train_staged_close(pdl_trainer *t);
 
 /* transfer.c: messages between tensors */
@@ -521,10 +521,13 @@ struct train_samples {
     int64_t end; /* positions from here on repeat sample 0: not counted */
     const struct pdl_augment *augment;
     const struct pdl_model *model;
-    int64_t *ids;
+    int64_t *ids;   /* of the part that is being read */
+    int64_t *batch; /* of this step's whole batch, where the reader said it */
+    bool known;
     void *wide; /* room for a part before it is converted */
     int64_t wide_bytes;
     bool numbers;   /* targets are numbers to meet, not classes */
+    int threads;    /* that read for a device */
     double seconds; /* that the step waited for samples */
     struct train_ahead ahead;
     struct train_masking mask;
@@ -534,6 +537,8 @@ enum pdl_status train_mask_open(const struct pdl_dataset *d,
                                 const struct pdl_model *m, int64_t token,
                                 struct train_masking *out, struct pdl_err *err);
 size_t train_mask_bytes(const struct train_masking *m); /* of draws */
+/* Sample i of this step's batch. */
+int64_t train_sample_of(const struct train_samples *s, int64_t i);
 /* Samples that were just read become what the model sees, or labels. */
 void train_mask(const struct train_samples *s,
                 const struct pdl_train_part *part, bool label);
@@ -554,8 +559,10 @@ void train_epochs_close(struct train_epochs *e);
 int64_t train_epochs_left(const struct train_epochs *e); /* batches */
 int64_t train_epochs_progress(const struct train_epochs *e);
 /* Before and after a step. */
-void train_epochs_weigh(struct train_epochs *e, pdl_trainer *t);
-void train_epochs_step(struct train_epochs *e, const pdl_trainer *t);
+void train_epochs_weigh(struct train_epochs *e, pdl_trainer *t,
+                        const struct train_samples *s);
+void train_epochs_step(struct train_epochs *e, const pdl_trainer *t,
+                       const struct train_samples *s);
 /* After the last step of an epoch; then the next one. */
 enum pdl_status train_epochs_refresh(struct train_epochs *e, pdl_trainer *t,
                                      struct train_samples *s,
@@ -585,7 +592,7 @@ bool train_is_tail(const struct pdl_dataset *d, const struct pdl_model *m,
 bool train_is_constant(const struct pdl_plan *p, int tensor);
 /* Steps [first, last) will be asked for in turn. */
 enum pdl_status train_ahead_open(struct train_samples *s, pdl_trainer *t,
-                                 int64_t first, int64_t last, int threads,
+                                 int64_t first, int64_t last,
                                  struct pdl_err *err);
 enum pdl_status train_ahead_next(struct train_samples *s, struct pdl_err *err);
 /* Samples [first, first + n) of the batch, if they were read ahead. */
@@ -595,6 +602,13 @@ void train_ahead_close(struct train_samples *s);
 /* Numbers that a graph has beside its data stay in its file. */
 enum pdl_status train_constants_check(const struct pdl_model *m,
                                       struct pdl_err *err);
+/* One evaluation of n samples: of the list, or of the split's first; batch by
+ * batch, of which the last is filled up. Then train_ahead_close. */
+enum pdl_status train_pass_begin(struct train_samples *s, pdl_trainer *t,
+                                 int64_t n, struct pdl_err *err);
+enum pdl_status train_pass_batch(struct train_samples *s, pdl_trainer *t,
+                                 int64_t at, struct pdl_train_result *out,
+                                 struct pdl_err *err);
 enum pdl_status train_samples_check(const struct pdl_dataset *d,
                                     const struct pdl_plan *p, bool numbers,
                                     struct pdl_err *err);

@@ -249,6 +249,42 @@ static void the_end_is_said_and_an_early_end_does_not_hang(void **state)
     pdl_io_close(io);
 }
 
+/* Samples of a list, once; the last batch is filled up. */
+static void a_list_is_read_once(void **state)
+{
+    enum { N = 23, B = 10 };
+    pdl_io *io = digits();
+    struct pdl_loader_options o = options(io, B);
+    int64_t list[N];
+    pdl_loader *l;
+
+    (void)state;
+    for (int i = 0; i < N; i++)
+        list[i] = i == 7 ? ~(int64_t)70 : 10 * i;
+    for (int k = 0; k < 2; k++) {
+        struct pdl_batch b;
+
+        o.shuffle = NULL;
+        o.list = k ? NULL : list;
+        o.nlist = N;
+        o.last_step = 3;
+        l = start(&o);
+        for (int64_t i = 0; i < 3 * B; i++) {
+            int64_t want = i >= N ? 0 : k ? i : 10 * i;
+
+            if (i % B == 0)
+                assert_int_equal(pdl_loader_next(l, &b, NULL), PDL_OK);
+            assert_int_equal(b.nsamples, B);
+            assert_int_equal(b.samples[i % B], want);
+        }
+        assert_int_equal(pdl_loader_next(l, &b, NULL), PDL_EINVAL);
+        pdl_loader_destroy(l);
+    }
+    o.shuffle = pdl_shuffle_find("global", NULL); /* two orders */
+    assert_int_equal(pdl_loader_create(&o, &l, NULL), PDL_EINVAL);
+    pdl_io_close(io);
+}
+
 static void a_batch_larger_than_the_set_is_refused(void **state)
 {
     pdl_io *io = digits();
@@ -272,6 +308,7 @@ int main(void)
         cmocka_unit_test(only_what_is_wanted_is_read),
         cmocka_unit_test(an_error_of_the_reading_thread_comes_in_its_turn),
         cmocka_unit_test(the_end_is_said_and_an_early_end_does_not_hang),
+        cmocka_unit_test(a_list_is_read_once),
         cmocka_unit_test(a_batch_larger_than_the_set_is_refused),
     };
 

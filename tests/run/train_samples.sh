@@ -56,13 +56,18 @@ for ways in "--hide infobatch" "--hide kakurenbo --shuffle partial:workers=4"; d
 done
 awk '$5 > 0' "$tmp/one" | grep -q . || fail "nothing was ever hidden"
 
-# weights of samples on a device: the host plays one
-train --hide infobatch --backend ref | figures >"$tmp/host"
-train --hide infobatch --backend ref --device twin:3 | figures >"$tmp/device"
-cmp -s "$tmp/host" "$tmp/device" || {
-    diff "$tmp/host" "$tmp/device" | head -n 5
-    fail "infobatch: a device sees something else"
-}
+# weights of samples on a device, and hidden ones looked at: the host plays one
+for ways in "--hide infobatch" "--hide kakurenbo" \
+    "--hide kakurenbo --strategy accumulate=2"; do
+    # shellcheck disable=SC2086
+    train $ways --backend ref | figures >"$tmp/host"
+    # shellcheck disable=SC2086
+    train $ways --backend ref --device twin:3 | figures >"$tmp/device"
+    cmp -s "$tmp/host" "$tmp/device" || {
+        diff "$tmp/host" "$tmp/device" | head -n 5
+        fail "$ways: a device sees something else"
+    }
+done
 
 # stopped in the middle of an epoch, and in its last step
 ways="--hide kakurenbo --shuffle pair:workers=4"

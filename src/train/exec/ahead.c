@@ -6,6 +6,8 @@
  * losses, say, or positions in a zigzag) has those read when they are needed. */
 #include "train/train_priv.h"
 
+#include <string.h>
+
 /* The part of inputs (k 0) or labels (k 1) that this rank reads; false: none,
  * or more than one kind. */
 static bool only_part(const pdl_trainer *t, int k, struct train_array *out)
@@ -47,13 +49,15 @@ static struct pdl_loader_options describe(const struct train_samples *s,
                                           const struct pdl_plan *p,
                                           uint64_t seed, int threads)
 {
-    bool plain = pdl_sampler_is_plain(s->sampler);
+    bool plain = s->sampler && pdl_sampler_is_plain(s->sampler);
 
     return (struct pdl_loader_options){
         .io = s->io,
         .split = s->split,
         .shuffle = plain ? pdl_shuffle_find("global", NULL) : NULL,
         .sampler = plain ? NULL : s->sampler,
+        .list = s->list,
+        .nlist = s->sampler ? 0 : s->end,
         .seed = seed,
         .batch = p->batch,
         .micros = p->micro_batches,
@@ -62,16 +66,16 @@ static struct pdl_loader_options describe(const struct train_samples *s,
 }
 
 enum pdl_status train_ahead_open(struct train_samples *s, pdl_trainer *t,
-                                 int64_t first, int64_t last, int threads,
+                                 int64_t first, int64_t last,
                                  struct pdl_err *err)
 {
     struct train_ahead *h = &s->ahead;
     /* where a device computes, the host's threads have nothing else to do */
     struct pdl_loader_options o =
-        describe(s, t->plan, t->opt.seed, t->device ? threads : 1);
+        describe(s, t->plan, t->opt.seed, t->device ? s->threads : 1);
     enum pdl_status st = PDL_OK;
 
-    train_staged_forget(t);
+    train_staged_forget(t, s);
     h->advanced = false;
     h->left = last - first;
     h->complete = s->mask.count == 0;
@@ -105,19 +109,32 @@ enum pdl_status train_ahead_open(struct train_samples *s, pdl_trainer *t,
     return st;
 }
 
-enum pdl_status train_ahead_next(struct train_samples *s, struct pdl_err *err)
+static enum pdl_status next(struct train_samples *s, struct pdl_err *err)
 {
     double before;
     enum pdl_status st;
 
-    if (!s->ahead.loader || s->ahead.advanced) {
-        s->ahead.advanced = false;
-        return PDL_OK;
-    }
     s->ahead.left--;
     before = pdl_loader_waited_s(s->ahead.loader);
     st = pdl_loader_next(s->ahead.loader, &s->ahead.batch, err);
     s->seconds += pdl_loader_waited_s(s->ahead.loader) - before;
+    return st;
+}
+
+/* An order takes longer to ask than to keep: the reader has asked already, and
+ * goes on to the next batch before this one's losses are there. */
+enum pdl_status train_ahead_next(struct train_samples *s, struct pdl_err *err)
+{
+    struct train_ahead *h = &s->ahead;
+    enum pdl_status st = PDL_OK;
+
+    if (h->loader && !h->advanced)
+        st = next(s, err);
+    h->advanced = false;
+    s->known = h->loader && h->samples == h->each && st == PDL_OK;
+    if (s->known)
+        memcpy(s->batch, h->batch.samples,
+               (size_t)h->batch.nsamples * sizeof s->batch[0]);
     return st;
 }
 
@@ -130,7 +147,7 @@ bool train_ahead_advance(void *ctx)
         s->ahead.left < 1)
         return false;
     /* an error stays with the loader and is told in its turn */
-    s->ahead.advanced = train_ahead_next(s, &err) == PDL_OK;
+    s->ahead.advanced = next(s, &err) == PDL_OK;
     s->ahead.left += !s->ahead.advanced;
     return s->ahead.advanced;
 }
@@ -148,6 +165,30 @@ const void *train_ahead_find(const struct train_samples *s, int64_t first,
         return NULL;
     /* both kinds have four bytes */
     return all + first / h->each * h->samples * pdl_box_volume(&one) * 4;
+}
+
+enum pdl_status train_pass_begin(struct train_samples *s, pdl_trainer *t,
+                                 int64_t n, struct pdl_err *err)
+{
+    int64_t batch = t->plan->batch;
+
+    s->end = n;
+    return n > 0 ? train_ahead_open(s, t, 0, (n + batch - 1) / batch, err)
+                 : PDL_OK;
+}
+
+enum pdl_status train_pass_batch(struct train_samples *s, pdl_trainer *t,
+                                 int64_t at, struct pdl_train_result *out,
+                                 struct pdl_err *err)
+{
+    struct pdl_train_feed feed = {train_samples_fill, s, train_ahead_advance};
+    int64_t left = s->end - at, batch = t->plan->batch;
+    enum pdl_status st = train_ahead_next(s, err);
+
+    s->first = at;
+    return st == PDL_OK ? pdl_trainer_evaluate(t, left < batch ? left : batch,
+                                               &feed, out, err)
+                        : st;
 }
 
 void train_ahead_close(struct train_samples *s)

@@ -146,24 +146,25 @@ static void saw(struct train_epochs *e, const pdl_trainer *t, int64_t sample,
                     2 * right >= (double)t->positions);
 }
 
-void train_epochs_weigh(struct train_epochs *e, pdl_trainer *t)
+void train_epochs_weigh(struct train_epochs *e, pdl_trainer *t,
+                        const struct train_samples *s)
 {
     const float *w = pdl_sampler_weights(e->sampler);
     int64_t batch = t->plan->batch;
 
     t->weights = w ? e->weights : NULL;
     for (int64_t i = 0; w && i < batch; i++)
-        e->weights[i] =
-            (double)w[pdl_sampler_at(e->sampler, e->index * batch + i)];
+        e->weights[i] = (double)w[train_sample_of(s, i)];
 }
 
-void train_epochs_step(struct train_epochs *e, const pdl_trainer *t)
+void train_epochs_step(struct train_epochs *e, const pdl_trainer *t,
+                       const struct train_samples *s)
 {
     int64_t batch = t->plan->batch;
 
     if (!pdl_sampler_is_plain(e->sampler))
         for (int64_t i = 0; i < batch; i++)
-            saw(e, t, pdl_sampler_at(e->sampler, e->index * batch + i), i);
+            saw(e, t, train_sample_of(s, i), i);
     e->index++;
 }
 
@@ -172,7 +173,6 @@ enum pdl_status train_epochs_refresh(struct train_epochs *e, pdl_trainer *t,
                                      struct train_samples *s,
                                      struct pdl_err *err)
 {
-    struct pdl_train_feed feed = {train_samples_fill, s, NULL};
     int64_t batch = t->plan->batch,
             n = pdl_sampler_hidden(e->sampler, &s->list);
     enum pdl_status st = PDL_OK;
@@ -183,18 +183,18 @@ enum pdl_status train_epochs_refresh(struct train_epochs *e, pdl_trainer *t,
     } else {
         n = 0;
     }
-    s->end = n;
+    if (st == PDL_OK)
+        st = train_pass_begin(s, t, n, err);
     for (int64_t at = 0; at < n && st == PDL_OK; at += batch) {
         struct pdl_train_result r;
-        int64_t here = n - at < batch ? n - at : batch;
 
-        s->first = at;
         pdl_trainer_vote(t, false, false, false);
-        st = pdl_trainer_evaluate(t, here, &feed, &r, err);
-        for (int64_t i = 0; i < here && st == PDL_OK; i++)
+        st = train_pass_batch(s, t, at, &r, err);
+        for (int64_t i = 0; i < batch && at + i < n && st == PDL_OK; i++)
             if (s->list[at + i] >= 0)
                 saw(e, t, s->list[at + i], i);
     }
+    train_ahead_close(s);
     s->list = NULL;
     return st;
 }

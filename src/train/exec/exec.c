@@ -497,12 +497,11 @@ static enum pdl_status run_op(pdl_trainer *t, int op, int micro,
 static enum pdl_status load(pdl_trainer *t, int micro, const struct pass *p,
                             struct pdl_err *err)
 {
-    int64_t samples = t->plan->batch / t->micros;
-    struct train_loading l = {
-        .feed = p->feed,
-        .micro = micro,
-        .first = (p->evaluate ? p->first : micro) * samples,
-        .staged = !p->evaluate};
+    int64_t staged = p->evaluate ? p->first : micro;
+    struct train_loading l = {.feed = p->feed,
+                              .micro = micro,
+                              .first = staged * (t->plan->batch / t->micros),
+                              .staged = staged};
 
     return train_load(t, &l, err);
 }
@@ -615,7 +614,7 @@ enum pdl_status pdl_trainer_step(pdl_trainer *t, int64_t step, double lr,
     int i;
 
     t->now = step;
-    train_staged_turn(t);
+    train_staged_turn(t, feed);
     st = run_batch(t, &p, &i, err);
     if (st == PDL_OK)
         st = train_stage(t, feed, err);
@@ -672,6 +671,7 @@ enum pdl_status pdl_trainer_evaluate(pdl_trainer *t, int64_t samples,
 
     t->loss.smoothing = 0; /* it is a way to train, not to judge */
     train_losses_clear(t);
+    train_staged_turn(t, feed);
     for (p.first = 0; p.first < t->micros && st == PDL_OK; p.first++) {
         st = load(t, 0, &p, err);
         for (int s = train_next_stage(t, -1); s >= 0;
@@ -682,5 +682,7 @@ enum pdl_status pdl_trainer_evaluate(pdl_trainer *t, int64_t samples,
             st = train_wait_sends(t, -1, err);
     }
     t->loss.smoothing = smoothing;
+    if (st == PDL_OK)
+        st = train_stage(t, feed, err);
     return st == PDL_OK ? train_losses_sum(t, samples, out, err) : st;
 }

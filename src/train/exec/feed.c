@@ -111,6 +111,11 @@ static int64_t sample_at(const struct train_samples *s, int64_t position)
     return x < 0 ? ~x : x; /* one that fills up */
 }
 
+int64_t train_sample_of(const struct train_samples *s, int64_t i)
+{
+    return s->known ? s->batch[i] : sample_at(s, s->first + i);
+}
+
 static void find_ids(struct train_samples *s, int64_t first,
                      const struct pdl_box *b)
 {
@@ -188,7 +193,8 @@ enum pdl_status train_samples_fill(void *ctx, int64_t first, int model_tensor,
 
     if (!label && train_inputs(s->model) > 1)
         shift(&r.box, train_begins_at(s->model, model_tensor));
-    find_ids(s, first, &part->box);
+    if (!ahead || hidden)
+        find_ids(s, first, &part->box);
     if (ahead) { /* numbers of four bytes, as the reader gives them */
         convert(part, ahead, integer);
         train_mask(s, part, label);

@@ -74,8 +74,7 @@ static enum pdl_status load_tensor(pdl_trainer *t, int tensor,
     bool taken = false;
     enum pdl_status st = PDL_OK;
 
-    if (l->staged)
-        st = train_staged_take(t, tensor, micro, &taken, err);
+    st = train_staged_take(t, tensor, l->staged, part.data, &taken, err);
     if (taken || st != PDL_OK)
         return st;
     if (room) {

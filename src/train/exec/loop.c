@@ -70,12 +70,14 @@ static enum pdl_status open_samples(struct train_loop *l,
                                 .model = p->model,
                                 .numbers = l->job->opt.mean_squares,
                                 .mask = l->mask,
+                                .threads = l->job->threads,
                                 .wide_bytes = 4 * most};
     s->ids = PDL_NEW(l->arena, int64_t, p->batch + 1);
+    s->batch = PDL_NEW(l->arena, int64_t, p->batch + 1);
     s->wide = PDL_NEW(l->arena, float, most + 1);
     s->mask.draws =
         pdl_arena_alloc(l->arena, 1, train_mask_bytes(&l->mask) + 1);
-    return s->ids && s->wide && s->mask.draws
+    return s->ids && s->batch && s->wide && s->mask.draws
                ? PDL_OK
                : pdl_fail(err, PDL_ENOMEM, "out of memory");
 }
@@ -204,14 +206,12 @@ enum pdl_status train_read_ahead(struct train_loop *l, struct pdl_err *err)
     train_ahead_close(&l->train);
     if (pdl_sampler_is_plain(e->sampler))
         return train_ahead_open(&l->train, l->t, l->done + l->mishap.shift,
-                                l->steps + l->mishap.shift, l->job->threads,
-                                err);
+                                l->steps + l->mishap.shift, err);
     st = train_supply_settle(&l->supply, e->index, err);
     if (st == PDL_OK)
         tell_supply(l);
     return st == PDL_OK ? train_ahead_open(&l->train, l->t, e->index,
-                                           pdl_sampler_batches(e->sampler),
-                                           l->job->threads, err)
+                                           pdl_sampler_batches(e->sampler), err)
                         : st;
 }
 
@@ -237,8 +237,11 @@ static enum pdl_status locate(struct train_loop *l, struct pdl_err *err)
     l->train.end = l->train.first + l->job->plan->batch;
     l->augment.seed = l->job->opt.seed;
     l->augment.epoch = epoch_of(l);
-    train_epochs_weigh(e, l->t);
-    return st == PDL_OK ? train_ahead_next(&l->train, err) : st;
+    if (st == PDL_OK)
+        st = train_ahead_next(&l->train, err);
+    if (st == PDL_OK)
+        train_epochs_weigh(e, l->t, &l->train);
+    return st;
 }
 
 /* ---- steps -------------------------------------------------------------------------------- */
@@ -358,7 +361,7 @@ static enum pdl_status one_step(struct train_loop *l, bool *stop,
     if (l->job->timings && !looked)
         train_clock_pace(&l->clock, seconds);
     rate = (double)l->job->plan->batch / seconds;
-    train_epochs_step(&l->epochs, l->t);
+    train_epochs_step(&l->epochs, l->t, &l->train);
     l->done++;
     l->last_loss = r.loss;
     l->epoch_loss += r.loss;

@@ -27,17 +27,14 @@ static enum pdl_status add_up(struct train_loop *l, int64_t n,
                               struct pdl_train_result *sum, bool *stop,
                               struct pdl_err *err)
 {
-    struct pdl_train_feed feed = {train_samples_fill, &l->test, NULL};
     int64_t batch = l->job->plan->batch;
-    enum pdl_status st = PDL_OK;
+    enum pdl_status st = train_pass_begin(&l->test, l->t, n, err);
 
     for (int64_t at = 0; at < n && st == PDL_OK && !*stop; at += batch) {
         struct pdl_train_result r = {.loss = 0};
 
-        l->test.first = at;
         pdl_trainer_vote(l->t, train_asked_to_stop(l), false, false);
-        st = pdl_trainer_evaluate(l->t, n - at < batch ? n - at : batch, &feed,
-                                  &r, err);
+        st = train_pass_batch(&l->test, l->t, at, &r, err);
         if (st != PDL_OK)
             break;
         sum->loss_sum += r.loss_sum;
@@ -45,6 +42,7 @@ static enum pdl_status add_up(struct train_loop *l, int64_t n,
         sum->counted += r.counted;
         *stop = r.stop > 0;
     }
+    train_ahead_close(&l->test);
     return st;
 }
 
@@ -59,7 +57,6 @@ enum pdl_status train_score(struct train_loop *l, bool *stop,
     l->score = (struct train_score){NAN, NAN, NAN};
     if (n == 0)
         return PDL_OK;
-    l->test.end = n;
     st = pdl_trainer_settle(l->t, err);
     if (st == PDL_OK)
         st = train_average_in(l, err);

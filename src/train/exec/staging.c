@@ -18,6 +18,7 @@ struct train_staged {
     struct staged *each; /* by tensor and micro-batch */
     int now;             /* place of this step's samples */
     bool here, next;     /* this step's, the next one's are staged */
+    const void *whose;   /* the next one's: of which feed */
     enum pdl_status st;  /* of the next one's: told when they are wanted */
     struct pdl_err err;
 };
@@ -142,7 +143,8 @@ enum pdl_status train_stage(pdl_trainer *t, const struct pdl_train_feed *feed,
 
     enum pdl_status st;
 
-    if (!may_stage(t, feed) || !feed->advance(feed->ctx))
+    if ((t->staged && t->staged->next) || !may_stage(t, feed) ||
+        !feed->advance(feed->ctx))
         return PDL_OK;
     st = give_wide(t, err);
     if (st != PDL_OK)
@@ -154,6 +156,7 @@ enum pdl_status train_stage(pdl_trainer *t, const struct pdl_train_feed *feed,
         return pdl_fail(err, PDL_ENOMEM, "out of memory for samples");
     s->st = PDL_OK;
     s->next = true;
+    s->whose = feed->ctx;
     for (int i = 0; i < t->plan->ntensors; i++)
         for (int m = 0; is_staged(t, i) && m < t->micros; m++)
             if (s->st == PDL_OK)
@@ -161,26 +164,27 @@ enum pdl_status train_stage(pdl_trainer *t, const struct pdl_train_feed *feed,
     return PDL_OK;
 }
 
-void train_staged_turn(pdl_trainer *t)
+/* What is staged for training stays while something else is evaluated. */
+void train_staged_turn(pdl_trainer *t, const struct pdl_train_feed *feed)
 {
     struct train_staged *s = t->staged;
 
     if (!s)
         return;
-    s->here = s->next;
-    s->next = false;
+    s->here = s->next && s->whose == feed->ctx;
+    s->next = s->next && !s->here;
     if (s->here)
         s->now = !s->now;
 }
 
-void train_staged_forget(pdl_trainer *t)
+void train_staged_forget(pdl_trainer *t, const void *whose)
 {
-    if (t->staged)
+    if (t->staged && t->staged->whose == whose)
         t->staged->here = t->staged->next = false;
 }
 
-enum pdl_status train_staged_take(pdl_trainer *t, int tensor, int micro,
-                                  bool *taken, struct pdl_err *err)
+enum pdl_status train_staged_take(pdl_trainer *t, int tensor, int64_t micro,
+                                  void *to, bool *taken, struct pdl_err *err)
 {
     struct train_staged *s = t->staged;
     struct staged *x;
@@ -196,11 +200,10 @@ enum pdl_status train_staged_take(pdl_trainer *t, int tensor, int micro,
     if (t->fault != TRAIN_FAULT_NO_EVENT)
         t->device->wait(t->backend_state, TRAIN_COMPUTE, x->sent[s->now]);
     if (is_wide(t, tensor))
-        train_narrow(t, x->at[s->now], train_data(t, tensor, micro),
+        train_narrow(t, x->at[s->now], to,
                      train_array_elements(&t->arrays[tensor]));
     else
-        train_move(t, train_data(t, tensor, micro), x->at[s->now],
-                   staged_bytes(t, tensor));
+        train_move(t, to, x->at[s->now], staged_bytes(t, tensor));
     x->used[s->now] = t->device->record(t->backend_state, TRAIN_COMPUTE);
     return PDL_OK;
 }
