@@ -331,6 +331,7 @@ struct pdl_train_job {
     void *ctx;
 };
 
+enum { PDL_TRAIN_CLASSES = 128 }; /* at most, of accuracies by class */
 struct pdl_train_summary {
     int64_t steps, epochs, resumed_at;
     double final_loss;
@@ -345,6 +346,10 @@ struct pdl_train_summary {
     double exchange_s;  /* of a step: waiting for samples of other ranks */
     int64_t exchanged;  /* samples that this rank got from others */
     int64_t store_bytes; /* of this rank's store, at most; 0: none */
+    double test_s;       /* seconds of testing, in all */
+    int nclasses;        /* of the test split; 0: it has none, or too many */
+    double by_class[PDL_TRAIN_CLASSES]; /* accuracy of each; not a number: no
+                                           sample */
     bool stopped;
 };
 /* Trains one rank to the end; collective. */

@@ -169,6 +169,17 @@ static void memory_json(struct pdl_json *j, const struct pdl_train_memory *m)
     pdl_json_end(j);
 }
 
+static void classes_json(struct pdl_json *j, const struct pdl_train_summary *x)
+{
+    if (x->nclasses == 0)
+        return;
+    pdl_json_key(j, "by_class");
+    pdl_json_array(j);
+    for (int c = 0; c < x->nclasses; c++)
+        pdl_json_num(j, x->by_class[c]);
+    pdl_json_end(j);
+}
+
 static void summary_json(struct session *s)
 {
     const struct pdl_train_summary *x = &s->summary;
@@ -190,6 +201,8 @@ static void summary_json(struct session *s)
     if (!isnan(x->perplexity))
         pdl_json_knum(&j, "perplexity", x->perplexity);
     pdl_json_knum(&j, "accuracy", x->accuracy);
+    classes_json(&j, x);
+    pdl_json_knum(&j, "test_s", x->test_s);
     pdl_json_knum(&j, "samples_per_s", x->samples_per_s);
     pdl_json_knum(&j, "step_s", x->step_s);
     pdl_json_knum(&j, "cpu_s_per_step", x->cpu_s_per_step);
@@ -298,6 +311,7 @@ static void evaluation(struct session *s)
     pdl_json_knum(&j, "loss", x->test_loss);
     pdl_json_knum(&j, "perplexity", x->perplexity);
     pdl_json_knum(&j, "accuracy", x->accuracy);
+    classes_json(&j, x);
     pdl_json_end(&j);
 }
 

@@ -542,6 +542,9 @@ int64_t train_sample_of(const struct train_samples *s, int64_t i);
 /* Samples that were just read become what the model sees, or labels. */
 void train_mask(const struct train_samples *s,
                 const struct pdl_train_part *part, bool label);
+/* Classes of all samples of the split; left alone where they have none. */
+enum pdl_status train_labels(const struct train_samples *s, pdl_arena *a,
+                             const int32_t **out, struct pdl_err *err);
 /* epochs.c: which samples, batch by batch, and what was seen of them */
 enum { TRAIN_EPOCHS_SHARDS = 10 }; /* at most */
 struct train_epochs {

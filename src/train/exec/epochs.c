@@ -11,9 +11,8 @@
 
 /* ---- opening ----------------------------------------------------------- */
 
-static enum pdl_status read_labels(struct train_epochs *e,
-                                   const struct train_samples *s, pdl_arena *a,
-                                   struct pdl_err *err)
+enum pdl_status train_labels(const struct train_samples *s, pdl_arena *a,
+                             const int32_t **out, struct pdl_err *err)
 {
     const struct pdl_dataset *d = pdl_io_describe(s->io);
     int64_t n = d->split[s->split].samples;
@@ -33,7 +32,7 @@ static enum pdl_status read_labels(struct train_epochs *e,
     r.samples = ids;
     r.box = pdl_field_box(&d->target);
     st = pdl_io_target(s->io, &r, labels, err);
-    e->labels = labels;
+    *out = labels;
     return st;
 }
 
@@ -78,7 +77,7 @@ enum pdl_status train_epochs_open(struct train_epochs *e,
     e->full = n / p->batch;
     o.warmup_epochs = (double)job->rates.warmup / (double)e->full;
     if (job->shuffle && strstr(job->shuffle, "place=class"))
-        st = read_labels(e, s, a, err);
+        st = train_labels(s, a, &e->labels, err);
     o.labels = e->labels;
     if (st == PDL_OK)
         st = pdl_sampler_create(&o, &e->sampler, err);

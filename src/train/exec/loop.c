@@ -576,6 +576,8 @@ sum_up(struct train_loop *l, struct pdl_train_summary *out, struct pdl_err *err)
     out->test_samples = train_score_samples(l);
     out->perplexity = l->score.perplexity;
     out->accuracy = l->score.accuracy;
+    out->test_s = l->score.seconds;
+    train_score_classes(l, out);
     out->step_s = l->busy_s / steps;
     out->fastest_s = l->fastest_s;
     out->samples_per_s =
@@ -593,7 +595,10 @@ enum pdl_status pdl_train_run(const struct pdl_train_job *job, pdl_comm *comm,
                               struct pdl_train_summary *out,
                               struct pdl_err *err)
 {
-    struct train_loop l = {.job = job, .comm = comm, .score = {NAN, NAN, NAN}};
+    struct train_loop l = {
+        .job = job,
+        .comm = comm,
+        .score = {.loss = NAN, .perplexity = NAN, .accuracy = NAN}};
     enum pdl_status st;
 
     *out = (struct pdl_train_summary){.steps = 0};

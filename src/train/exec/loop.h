@@ -37,6 +37,10 @@ struct train_mishap {
 /* What the test split says; not a number: it was not asked, or has no such. */
 struct train_score {
     double loss, perplexity, accuracy;
+    const int32_t *labels; /* NULL: no classes, or too many */
+    int nclasses;
+    int64_t right[PDL_TRAIN_CLASSES], of[PDL_TRAIN_CLASSES];
+    double seconds; /* in all */
 };
 
 struct train_loop {
@@ -110,6 +114,8 @@ int64_t train_score_samples(const struct train_loop *l);
  * not numbers. */
 enum pdl_status train_score(struct train_loop *l, bool *stop,
                             struct pdl_err *err);
+void train_score_classes(const struct train_loop *l,
+                         struct pdl_train_summary *out);
 bool train_asked_to_stop(const struct train_loop *l);
 
 /* ---- average.c ---- */

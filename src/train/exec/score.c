@@ -5,6 +5,7 @@
 #include "train/exec/loop.h"
 
 #include <math.h>
+#include <string.h>
 
 bool train_asked_to_stop(const struct train_loop *l)
 {
@@ -20,6 +21,44 @@ int64_t train_score_samples(const struct train_loop *l)
         return 0;
     n = d->split[l->test.split].samples;
     return most > 0 && most < n ? most : n;
+}
+
+static enum pdl_status open_classes(struct train_loop *l, struct pdl_err *err)
+{
+    struct train_score *s = &l->score;
+    int64_t n = pdl_io_describe(l->job->io)->classes;
+
+    memset(s->right, 0, sizeof s->right);
+    memset(s->of, 0, sizeof s->of);
+    if (s->labels || n > PDL_TRAIN_CLASSES || l->t->positions > 1)
+        return PDL_OK;
+    s->nclasses = (int)n;
+    return train_labels(&l->test, l->arena, &s->labels, err);
+}
+
+static void count_classes(struct train_loop *l, int64_t at, int64_t n)
+{
+    struct train_score *s = &l->score;
+
+    for (int64_t i = 0; s->labels && i < n; i++) {
+        int c = s->labels[at + i];
+
+        if (c < 0 || c >= s->nclasses)
+            continue;
+        s->of[c]++;
+        s->right[c] += l->t->losses[2 * i + 1] > 0;
+    }
+}
+
+void train_score_classes(const struct train_loop *l,
+                         struct pdl_train_summary *out)
+{
+    const struct train_score *s = &l->score;
+
+    out->nclasses = s->labels && !isnan(s->accuracy) ? s->nclasses : 0;
+    for (int c = 0; c < out->nclasses; c++)
+        out->by_class[c] =
+            s->of[c] > 0 ? (double)s->right[c] / (double)s->of[c] : NAN;
 }
 
 /* Sums over the split; *stop: it was left. */
@@ -40,6 +79,7 @@ static enum pdl_status add_up(struct train_loop *l, int64_t n,
         sum->loss_sum += r.loss_sum;
         sum->correct += r.correct;
         sum->counted += r.counted;
+        count_classes(l, at, n - at < batch ? n - at : batch);
         *stop = r.stop > 0;
     }
     train_ahead_close(&l->test);
@@ -52,18 +92,22 @@ enum pdl_status train_score(struct train_loop *l, bool *stop,
     const struct pdl_dataset *d = pdl_io_describe(l->job->io);
     int64_t n = train_score_samples(l);
     struct pdl_train_result sum = {.loss = 0};
+    double from = pdl_clock_s();
     enum pdl_status st;
 
-    l->score = (struct train_score){NAN, NAN, NAN};
+    l->score.loss = l->score.perplexity = l->score.accuracy = NAN;
     if (n == 0)
         return PDL_OK;
-    st = pdl_trainer_settle(l->t, err);
+    st = open_classes(l, err);
+    if (st == PDL_OK)
+        st = pdl_trainer_settle(l->t, err);
     if (st == PDL_OK)
         st = train_average_in(l, err);
     if (st == PDL_OK)
         st = add_up(l, n, &sum, stop, err);
     if (st == PDL_OK)
         st = train_average_out(l, err);
+    l->score.seconds += pdl_clock_s() - from;
     if (st != PDL_OK || *stop)
         return st;
     l->score.loss = sum.loss_sum / (double)n;
