@@ -98,8 +98,8 @@ enum pdl_status data_deal_open(pdl_sampler *s, struct pdl_err *err)
     s->workers = asked > 0 ? (int64_t)asked : s->opt.workers;
     s->workers = s->workers > 0 ? s->workers : 1;
     if (asked > 0 && (double)s->workers != asked)
-        return pdl_fail(err, PDL_EINVAL, "%s: %g workers", s->deal->is.name,
-                        asked);
+        return pdl_fail(err, PDL_EINVAL, "%s: workers=%g is no whole number",
+                        s->deal->is.name, asked);
     st = check_workers(s, err);
     if (st != PDL_OK)
         return st;

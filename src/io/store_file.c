@@ -185,11 +185,13 @@ static enum pdl_status reserve(struct pdl_store *s, int64_t bytes,
                                struct pdl_err *err)
 {
     int e = posix_fallocate(s->fd, 0, bytes);
+    char size[32];
 
     if (e == 0)
         return PDL_OK;
-    pdl_fail(err, PDL_EIO, "%s: no room for %.3g GB of samples: %s", s->path,
-             (double)bytes / 1e9, strerror(e));
+    pdl_fail(err, PDL_EIO, "%s: no room for %s of samples: %s", s->path,
+             pdl_unit_format((double)bytes, PDL_UNIT_BYTES, size, sizeof size),
+             strerror(e));
     return PDL_EIO;
 }
 

@@ -150,8 +150,10 @@ static enum pdl_status agree(struct train_supply *s, enum pdl_status st,
                              struct pdl_err *err)
 {
     int64_t all[2] = {st == PDL_OK ? 0 : s->ranks - s->rank, s->record_bytes};
-    int64_t what[128] = {st};
-    char *text = (char *)(what + 1);
+    struct {
+        int64_t st;
+        struct pdl_err err;
+    } what = {.st = st};
     enum pdl_status shared;
 
     if (s->ranks == 1)
@@ -163,12 +165,16 @@ static enum pdl_status agree(struct train_supply *s, enum pdl_status st,
     s->record_bytes = all[1];
     if (all[0] == 0)
         return PDL_OK;
-    snprintf(text, sizeof what - sizeof what[0], "%s", err ? err->msg : "");
-    shared = pdl_comm_broadcast(s->comm, what, 128, PDL_COMM_I64,
-                                s->ranks - (int)all[0], err);
-    return shared == PDL_OK
-               ? pdl_fail(err, (enum pdl_status)what[0], "%s", text)
-               : shared;
+    if (err)
+        what.err = *err;
+    _Static_assert(sizeof what % sizeof(int64_t) == 0, "whole numbers");
+    shared = pdl_comm_broadcast(s->comm, &what, sizeof what / sizeof(int64_t),
+                                PDL_COMM_I64, s->ranks - (int)all[0], err);
+    if (shared != PDL_OK)
+        return shared;
+    if (err)
+        *err = what.err;
+    return (enum pdl_status)what.st;
 }
 
 static enum pdl_status make_room(struct train_supply *s, struct pdl_err *err)
