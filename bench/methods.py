@@ -6,6 +6,7 @@ training of the same time and of the same backward samples beside each.
 
   bench/methods.py PARADL --data DIR [--model MODEL] [--epochs 30] [--seeds 5]
       [--batch 512] [--lr 0.3] [--device cuda] [--samples N] [--out DIR]
+      [--shuffle] [--only 'full;KAKURENBO']
 
 DIR holds CIFAR-10 in its binary version or (Fashion-)MNIST; tools/get-data.sh
 fetches them, nothing is fetched here. The default recipe is ResNet-18 on a GPU
@@ -15,6 +16,7 @@ and flips). On a CPU give a small network: --model bench/cnn-cifar.yaml.
 time instead of the clock's (a machine on which other work runs). Runs that are
 in DIR/runs.json are not done again."""
 import argparse
+import gzip
 import json
 import math
 import os
@@ -28,7 +30,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 METHODS = (  # name, --hide; plain training in shares of the epochs
     ("full", "none", 1.0),
-    ("plain, 0.9 of the epochs", "none", 0.9),
+    ("plain, 0.87 of the epochs", "none", 0.87),
     ("plain, 0.8 of the epochs", "none", 0.8),
     ("plain, 0.67 of the epochs", "none", 0.67),
     ("plain, 0.5 of the epochs", "none", 0.5),
@@ -36,95 +38,76 @@ METHODS = (  # name, --hide; plain training in shares of the epochs
     ("InfoBatch r=.5", "infobatch:r=0.5", 1.0),
     ("KAKURENBO F=.3", "kakurenbo:f=0.3", 1.0),
     ("KAKURENBO F=.4", "kakurenbo:f=0.4", 1.0),
-    ("KAKURENBO F=.3, LR by what is hidden", "kakurenbo:f=0.3,lr=realised", 1.0),
+    ("KAKURENBO, LR by what is hidden", "kakurenbo:f=0.3,lr=realised", 1.0),
     ("IES", "ies", 1.0),
     ("SeTa", "seta", 1.0),
     ("selective backprop", "sb", 1.0),
     ("ISWR", "iswr", 1.0),
 )
+WORKERS = (  # how many, of the batch and of the learning rate, warm-up
+    (64, 1, 1, 1 / 6),
+    (512, 4, 3, 1 / 3),
+)
+
+
+def hiding(args):
+    """Rows: what each is called, compared with, and asked for."""
+    return [{"name": name, "base": "full", "words": ["--hide", hide],
+             "share": share, "batch": args.batch, "lr": args.lr,
+             "warmup": 1 / 6} for name, hide, share in METHODS]
+
+
+def shuffling(args):
+    """Samples sorted by class on workers, with batch norm of a worker's own
+    samples or of all; --shuffle global has all samples everywhere."""
+    rows = []
+    for workers, batch, lr, warmup in WORKERS:
+        for norm in ("own", "all"):
+            for way in ("global", "local", "partial", "pair"):
+                shuffle = way if way == "global" else \
+                    f"{way}:workers={workers},place=class" + \
+                    ("" if way == "local" else ",q=0.3")
+                tail = f" {workers} workers, batch norm of {norm}"
+                words = ["--shuffle", shuffle]
+                if norm == "own":
+                    words += ["--strategy", f"bn-groups={workers}"]
+                rows.append({
+                    "name": f"{way},{tail}", "base": f"global,{tail}",
+                    "words": words, "share": 1, "batch": args.batch * batch,
+                    "lr": args.lr * lr, "warmup": warmup})
+    return rows
 
 
 # -- data -------------------------------------------------------------------
 
-def read_cifar(folder):
-    """{split: [(file, records)]}"""
-    out = {"train": [], "test": []}
-    for name in sorted(os.listdir(folder)):
-        split = "train" if name.startswith("data_batch_") else \
-            "test" if name == "test_batch.bin" else None
-        if split:
-            with open(os.path.join(folder, name), "rb") as f:
-                data = f.read()
-            out[split].append((name, [data[i:i + 3073] for i in
-                                      range(0, len(data), 3073)]))
-    return out
-
-
-def write_cifar(sets, folder):
-    os.makedirs(folder, exist_ok=True)
-    for files in sets.values():
-        for name, records in files:
-            with open(os.path.join(folder, name), "wb") as f:
-                f.write(b"".join(records))
-
-
-def read_idx(folder):
-    import gzip
-    out = {}
-    for split, stem in (("train", "train"), ("test", "t10k")):
-        parts = []
-        for kind in ("images-idx3", "labels-idx1"):
-            path = os.path.join(folder, f"{stem}-{kind}-ubyte")
-            opener = open if os.path.exists(path) else gzip.open
-            with opener(path if opener is open else path + ".gz", "rb") as f:
-                parts.append(f.read())
-        n = struct.unpack(">I", parts[0][4:8])[0]
-        out[split] = [(stem, [bytes([parts[1][8 + i]]) +
-                              parts[0][16 + i * 784:16 + (i + 1) * 784]
-                              for i in range(n)])]
-    return out
-
-
-def write_idx(sets, folder):
-    os.makedirs(folder, exist_ok=True)
-    for files in sets.values():
-        for stem, records in files:
-            head = struct.pack(">HBBI", 0, 8, 3, len(records))
-            with open(os.path.join(folder, f"{stem}-images-idx3-ubyte"),
-                      "wb") as f:
-                f.write(head + struct.pack(">II", 28, 28))
-                f.write(b"".join(r[1:] for r in records))
-            with open(os.path.join(folder, f"{stem}-labels-idx1-ubyte"),
-                      "wb") as f:
-                f.write(struct.pack(">HBBI", 0, 8, 1, len(records)))
-                f.write(bytes(r[0] for r in records))
+def first_of(path, target, head, size, n):
+    """The first n records of a file of records."""
+    zipped = not os.path.exists(path)
+    with gzip.open(path + ".gz") if zipped else open(path, "rb") as f:
+        top = f.read(head)
+        body = f.read(n * size)
+    if head:  # an IDX file says how many it has
+        top = top[:4] + struct.pack(">I", len(body) // size) + top[8:]
+    with open(target, "wb") as f:
+        f.write(top + body)
 
 
 def prepare(args):
-    """The data to train with, and a folder of each class to test with."""
-    idx = not os.path.exists(os.path.join(args.data, "data_batch_1.bin"))
-    read, write = (read_idx, write_idx) if idx else (read_cifar, write_cifar)
-    sets = read(args.data)
-    if args.samples:
-        sets = {split: [(name, records[:args.samples])
-                        for name, records in files]
-                for split, files in sets.items()}
+    """The data to train with, and how many samples that is."""
+    cifar = os.path.exists(os.path.join(args.data, "data_batch_1.bin"))
+    n = 50000 if cifar else 60000
+    if not args.samples:
+        return args.data, n
     data = os.path.join(args.out, "data")
-    write(sets, data)
-    classes = sorted({r[0] for _, records in sets["test"] for r in records})
-    folders = []
-    for c in classes:
-        folder = os.path.join(args.out, f"class-{c}")
-        some = {"train": sets["train"],
-                "test": [(name, [r for r in records if r[0] == c])
-                         for name, records in sets["test"]]}
-        write({"test": some["test"]}, folder)
-        for name in os.listdir(data):  # what inputs are normalised by
-            if not os.path.exists(os.path.join(folder, name)):
-                os.link(os.path.join(data, name), os.path.join(folder, name))
-        folders.append(folder)
-    n = sum(len(records) for _, records in sets["train"])
-    return data, folders, n
+    os.makedirs(data, exist_ok=True)
+    files = [(f"data_batch_{i}.bin", 0, 3073) for i in range(1, 6)] + \
+        [("test_batch.bin", 0, 3073)] if cifar else \
+        [(f"{s}-{k}-ubyte", h, z) for s in ("train", "t10k") for k, h, z in
+         (("images-idx3", 16, 784), ("labels-idx1", 8, 1))]
+    for name, head, size in files:
+        first_of(os.path.join(args.data, name), os.path.join(data, name),
+                 head, size, args.samples)
+    return data, min(n, args.samples * (5 if cifar else 1))
 
 
 # -- runs -------------------------------------------------------------------
@@ -134,72 +117,86 @@ def cpu_s():
     return used.ru_utime + used.ru_stime
 
 
-def train(args, data, hide, epochs, seed, weights, warmup, extra=()):
-    """One run: (seconds, backward samples)."""
-    words = [args.paradl, "train", args.model, "--data", data, "--json",
-             "--epochs", str(epochs), "--batch", str(args.batch),
-             "--lr", str(args.lr), "--schedule", "cosine", "--warmup",
-             str(warmup), "--optimizer", args.optimizer, "--augment",
-             "--hide", hide, "--seed", str(seed), "--no-test",
-             "--device", args.device, "--save", weights, *extra]
-    if args.threads:
-        words += ["--threads", str(args.threads)]
-    before, first, last = cpu_s(), None, ""
+def words_of(args, data, batch):
+    words = [args.model, "--data", data, "--batch", str(batch), "--json",
+             "--device", args.device]
+    return words + (["--threads", str(args.threads)] if args.threads else [])
+
+
+def train(args, data, row, n, seed, extra=()):
+    """One run: its last line, seconds, [(seconds, accuracy)] of its epochs.
+    The clock's time begins with the first step and leaves out the tests."""
+    epochs = max(1, round(row["share"] * args.epochs))
+    warmup = round(row["warmup"] * epochs * (n // row["batch"]))
+    words = [args.paradl, "train", *words_of(args, data, row["batch"]),
+             "--epochs", str(epochs), "--precision", args.precision, "--lr",
+             str(row["lr"]), "--schedule", "cosine", "--warmup", str(warmup),
+             "--optimizer", args.optimizer, "--augment", "--seed", str(seed),
+             *row["words"], *extra]
+    before, first, lines = cpu_s(), None, []
     with subprocess.Popen(words, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, text=True) as run:
         for line in run.stdout:
             first = first or time.monotonic()
-            last = line
-        end = time.monotonic()
+            lines.append((time.monotonic() - first, json.loads(line)))
         if run.wait() != 0:
             raise RuntimeError(run.stderr.read().strip())
-    result = json.loads(last)
-    seconds = cpu_s() - before if args.time == "cpu" else end - first
-    return seconds, result["steps"] * args.batch
+    last = lines[-1][1]
+    ends = [(t, x) for t, x in lines if x.get("epoch_ended")]
+    tests = last["test_s"] / max(1, len(ends))
+    curve = [(t - (i + 1) * tests, x["accuracy"])
+             for i, (t, x) in enumerate(ends) if x.get("accuracy")]
+    seconds = cpu_s() - before if args.time == "cpu" \
+        else lines[-1][0] - last["test_s"]
+    return last, seconds, curve
 
 
-def accuracy(args, data, weights):
-    words = [args.paradl, "evaluate", args.model, "--data", data, "--weights",
-             weights, "--batch", str(args.batch), "--json"]
-    done = subprocess.run(words, stdout=subprocess.PIPE, check=True)
-    return json.loads(done.stdout)["accuracy"]
+def one_run(args, data, n, row, seed):
+    weights = os.path.join(args.out, "w.safetensors")
+    cpu = args.time == "cpu"  # of training alone
+    last, seconds, curve = train(
+        args, data, row, n, seed,
+        ("--no-test", "--save", weights) if cpu else ())
+    backward = last["steps"] * row["batch"]
+    if cpu:
+        done = subprocess.run([args.paradl, "evaluate",
+                               *words_of(args, data, row["batch"]),
+                               "--weights", weights], check=True,
+                              stdout=subprocess.PIPE)
+        last = json.loads(done.stdout)
+    return {"seconds": seconds, "backward": backward, "curve": curve,
+            "accuracy": last["accuracy"], "by_class": last["by_class"]}
 
 
-def do_runs(args):
-    data, folders, n = prepare(args)
+def do_runs(args, rows):
+    data, n = prepare(args)
     kept = os.path.join(args.out, "runs.json")
     runs = []
     if os.path.exists(kept):
         with open(kept) as f:
             runs = json.load(f)
-    weights = os.path.join(args.out, "w.safetensors")
     start = 0.0
     if args.time == "cpu":  # what starting costs, once
-        start = train(args, data, "none", 1, 0, weights, 0,
-                      ("--steps", "1"))[0]
+        start = train(args, data, rows[0], n, 0,
+                      ("--steps", "1", "--no-test"))[1]
     for seed in range(args.seeds):
-        for name, hide, share in METHODS:
-            if args.only and not any(o in name for o in args.only.split(",")):
+        for row in rows:
+            name = row["name"]
+            if args.only and not any(o in name for o in args.only.split(";")):
                 continue
             key = [name, seed, args.epochs]
             if any(r["key"] == key for r in runs):
                 continue
-            epochs = max(1, round(share * args.epochs))
-            warmup = epochs * (n // args.batch) // 6
             try:
-                seconds, backward = train(args, data, hide, epochs, seed,
-                                          weights, warmup)
+                run = one_run(args, data, n, row, seed)
             except RuntimeError as e:
                 print(f"{name}: {e}", file=sys.stderr)
                 continue
-            runs.append({"key": key, "name": name, "seed": seed,
-                         "seconds": seconds - start, "backward": backward,
-                         "accuracy": accuracy(args, data, weights),
-                         "worst": min(accuracy(args, f, weights)
-                                      for f in folders)})
+            run["seconds"] -= start
+            runs.append({"key": key, "name": name, "seed": seed, **run})
             print(json.dumps(runs[-1]), file=sys.stderr, flush=True)
             with open(kept + ".new", "w") as f:
-                json.dump(runs, f, indent=1)
+                json.dump(runs, f)
             os.rename(kept + ".new", kept)
     return [r for r in runs if r["key"][2] == args.epochs]
 
@@ -224,10 +221,11 @@ def at(points, x):
     return None
 
 
-def summarise(runs):
-    full = {r["seed"]: r for r in runs if r["name"] == "full"}
+def summarise(runs, asked):
     rows = []
-    for name, _, _ in METHODS:
+    for row in asked:
+        name = row["name"]
+        full = {r["seed"]: r for r in runs if r["name"] == row["base"]}
         some = [r for r in runs if r["name"] == name and r["seed"] in full]
         if not some:
             continue
@@ -239,7 +237,8 @@ def summarise(runs):
             "sd": 100 * deviation([r["accuracy"] for r in some]),
             "gap": mean(gaps),
             "se": deviation(gaps) / math.sqrt(len(gaps)),
-            "worst": 100 * mean([r["worst"] for r in some]),
+            "by_class": [100 * mean(c) for c in
+                         zip(*(r["by_class"] for r in some))],
             "backward": mean([r["backward"] / full[r["seed"]]["backward"]
                               for r in some]),
             "time": mean([r["seconds"] / full[r["seed"]]["seconds"]
@@ -266,11 +265,20 @@ def table(rows):
         out.append(
             f"| {r['name']} | {r['seeds']} | {r['accuracy']:.2f} "
             f"({number(r['sd'], '%.2f')}) | {number(r['gap'])} "
-            f"({number(r['se'], '%.2f')}) | {r['worst']:.1f} "
+            f"({number(r['se'], '%.2f')}) | {min(r['by_class']):.1f} "
             f"| {r['backward']:.3f} | {r['time']:.3f} "
             f"| {'' if plain else number(r['plain_time'])} "
             f"| {'' if plain else number(r['plain_backward'])} |")
     return "\n".join(out)
+
+
+def class_table(rows):
+    n = len(rows[0]["by_class"])
+    out = ["| method | " + " | ".join(f"class {c}" for c in range(n)) + " |",
+           "|---" * (n + 1) + "|"]
+    return "\n".join(out + [
+        f"| {r['name']} | " + " | ".join(f"{v:.1f}" for v in r["by_class"]) +
+        " |" for r in rows])
 
 
 def plot(rows, key, title, path):
@@ -327,16 +335,23 @@ def main():
     p.add_argument("--lr", type=float, default=0.3)
     p.add_argument("--optimizer",
                    default="sgd:momentum=0.9,nesterov=1,weight_decay=5e-4")
+    p.add_argument("--precision", default="bf16")
     p.add_argument("--device", default="auto")
     p.add_argument("--threads", type=int, default=0)
     p.add_argument("--samples", type=int, default=0)
     p.add_argument("--time", choices=("wall", "cpu"), default="wall")
-    p.add_argument("--only", help="methods whose name has one of these words")
+    p.add_argument("--only", metavar="WORDS;...",
+                   help="rows whose name has one of these")
+    p.add_argument("--shuffle", action="store_true",
+                   help="ways to shuffle on 64 and 512 workers instead")
     p.add_argument("--out", default="methods")
     args = p.parse_args()
     os.makedirs(args.out, exist_ok=True)
-    rows = summarise(do_runs(args))
-    text = table(rows)
+    asked = shuffling(args) if args.shuffle else hiding(args)
+    rows = summarise(do_runs(args, asked), asked)
+    if not rows:
+        sys.exit("no run to compare the others with")
+    text = table(rows) + "\n\n" + class_table(rows)
     with open(os.path.join(args.out, "table.md"), "w") as f:
         f.write(text + "\n")
     for key in ("time", "backward"):
