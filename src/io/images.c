@@ -19,12 +19,26 @@ static enum pdl_status read_whole(const struct io_image *image,
     return pdl_file_map(image->path, out, err);
 }
 
+static enum pdl_status images_bytes(const pdl_io *io, int split, int64_t sample,
+                                    unsigned char *dst, struct pdl_err *err)
+{
+    const struct io_images *s = io->state;
+    const struct io_image *image = &s->split[split].image[sample];
+    struct pdl_bytes in = {NULL, 0};
+    enum pdl_status st = read_whole(image, &in, err);
+
+    if (st == PDL_OK)
+        st = io_jpeg_decode(in, image->path, s->side, dst, err);
+    if (!image->data.data && in.data)
+        pdl_file_unmap(&in);
+    return st;
+}
+
 static enum pdl_status images_input(const pdl_io *io, int split, int64_t sample,
                                     const struct pdl_box *box, void *dst,
                                     struct pdl_err *err)
 {
     const struct io_images *s = io->state;
-    const struct io_image *image = &s->split[split].image[sample];
     int64_t n = s->side * s->side;
     unsigned char *planes = malloc((size_t)(3 * n));
     struct io_array a = {.at = planes,
@@ -35,18 +49,13 @@ static enum pdl_status images_input(const pdl_io *io, int split, int64_t sample,
                          .dim = {3, s->side, s->side},
                          .step = {n, s->side, 1},
                          .scale = 1.0 / 255};
-    struct pdl_bytes in = {NULL, 0};
     enum pdl_status st;
 
     if (!planes)
-        return pdl_fail(err, PDL_ENOMEM, "%s: out of memory", image->path);
-    st = read_whole(image, &in, err);
-    if (st == PDL_OK)
-        st = io_jpeg_decode(in, image->path, s->side, planes, err);
+        return pdl_fail(err, PDL_ENOMEM, "%s: out of memory", io->path);
+    st = images_bytes(io, split, sample, planes, err);
     if (st == PDL_OK)
         io_array_read(&a, 0, box, false, dst);
-    if (!image->data.data && in.data)
-        pdl_file_unmap(&in);
     free(planes);
     return st;
 }
@@ -88,6 +97,7 @@ static const struct io_ops image_ops = {
     .input = images_input,
     .target = images_target,
     .close = images_close,
+    .bytes = images_bytes,
     .where = images_where,
 };
 

@@ -55,6 +55,9 @@ struct io_ops {
                               const struct pdl_box *box, void *dst,
                               struct pdl_err *err);
     void (*close)(pdl_io *io); /* NULL: nothing to do */
+    /* A whole input of pixels, a byte each, channels first; NULL: by input. */
+    enum pdl_status (*bytes)(const pdl_io *io, int split, int64_t sample,
+                             unsigned char *dst, struct pdl_err *err);
     /* The file that holds a sample, and its number there; NULL: the path. */
     const char *(*where)(const pdl_io *io, int split, int64_t sample,
                          bool target, int64_t *number);

@@ -44,10 +44,16 @@ static void give_up(struct failure *f, const char *why)
     longjmp(f->jump, 1);
 }
 
+struct between {
+    int64_t lo, hi;
+    double part;
+};
+
 struct decoding {
     struct jpeg_decompress_struct j;
     struct failure failure;
-    unsigned char *rgb; /* of the scaled image */
+    unsigned char *rgb;      /* of the scaled image */
+    struct between *between; /* columns, then rows, of the result */
     int64_t side;
 };
 
@@ -78,7 +84,8 @@ static void decode(struct decoding *d, struct pdl_bytes in)
     j->out_color_space = JCS_RGB;
     jpeg_start_decompress(j);
     d->rgb = malloc((size_t)j->output_width * j->output_height * 3);
-    if (!d->rgb)
+    d->between = malloc(2 * (size_t)d->side * sizeof *d->between);
+    if (!d->rgb || !d->between)
         give_up(&d->failure, "out of memory");
     while (j->output_scanline < j->output_height) {
         row = d->rgb + (size_t)j->output_scanline * j->output_width * 3;
@@ -87,34 +94,44 @@ static void decode(struct decoding *d, struct pdl_bytes in)
     jpeg_finish_decompress(j);
 }
 
-/* One plane; pixel centres fall on pixel centres. */
-static void scale_plane(const struct decoding *d, int channel,
-                        unsigned char *out)
+/* Between which two pixels one of the result lies, and how far. */
+static void between(int64_t n, int64_t least, int64_t side, struct between *b)
+{
+    double step = (double)least / (double)side;
+    double first = ((double)n - step * (double)side) / 2;
+
+    for (int64_t i = 0; i < side; i++) {
+        double f = first + ((double)i + 0.5) * step - 0.5;
+        int64_t at = f > 0 ? (int64_t)f : 0;
+
+        b[i] = (struct between){at, at + 1 < n ? at + 1 : n - 1,
+                                f > 0 ? f - (double)at : 0};
+    }
+}
+
+/* To planes; pixel centres fall on pixel centres. */
+static void scale(const struct decoding *d, unsigned char *out)
 {
     int64_t w = d->j.output_width, h = d->j.output_height, side = d->side;
-    double step = (double)(w < h ? w : h) / (double)side;
-    double left = ((double)w - step * (double)side) / 2;
-    double top = ((double)h - step * (double)side) / 2;
+    struct between *across = d->between, *down = d->between + side;
 
-    for (int64_t y = 0; y < side; y++) {
-        double fy = top + ((double)y + 0.5) * step - 0.5;
-        int64_t y0 = fy > 0 ? (int64_t)fy : 0;
-        int64_t y1 = y0 + 1 < h ? y0 + 1 : h - 1;
-        double v = fy > 0 ? fy - (double)y0 : 0;
-        const unsigned char *a = d->rgb + y0 * w * 3 + channel;
-        const unsigned char *b = d->rgb + y1 * w * 3 + channel;
+    between(w, w < h ? w : h, side, across);
+    between(h, w < h ? w : h, side, down);
+    for (int64_t y = 0; y < side; y++)
+        for (int c = 0; c < 3; c++) {
+            const unsigned char *a = d->rgb + down[y].lo * w * 3 + c;
+            const unsigned char *b = d->rgb + down[y].hi * w * 3 + c;
+            unsigned char *to = out + (c * side + y) * side;
+            double v = down[y].part;
 
-        for (int64_t x = 0; x < side; x++) {
-            double fx = left + ((double)x + 0.5) * step - 0.5;
-            int64_t x0 = fx > 0 ? (int64_t)fx : 0;
-            int64_t x1 = x0 + 1 < w ? x0 + 1 : w - 1;
-            double u = fx > 0 ? fx - (double)x0 : 0;
-            double p = a[3 * x0] * (1 - u) + a[3 * x1] * u;
-            double q = b[3 * x0] * (1 - u) + b[3 * x1] * u;
+            for (int64_t x = 0; x < side; x++) {
+                struct between k = across[x];
+                double p = a[3 * k.lo] * (1 - k.part) + a[3 * k.hi] * k.part;
+                double q = b[3 * k.lo] * (1 - k.part) + b[3 * k.hi] * k.part;
 
-            *out++ = (unsigned char)(p * (1 - v) + q * v + 0.5);
+                to[x] = (unsigned char)(p * (1 - v) + q * v + 0.5);
+            }
         }
-    }
 }
 
 enum pdl_status io_jpeg_decode(struct pdl_bytes in, const char *name,
@@ -132,14 +149,14 @@ enum pdl_status io_jpeg_decode(struct pdl_bytes in, const char *name,
     d->failure.mgr.emit_message = on_message;
     if (setjmp(d->failure.jump) == 0) {
         decode(d, in);
-        for (int c = 0; c < 3; c++)
-            scale_plane(d, c, planes + c * side * side);
+        scale(d, planes);
     } else {
         st = pdl_fail(err, PDL_EPARSE, "%s: no whole JPEG image: %.100s", name,
                       d->failure.text);
     }
     jpeg_destroy_decompress(&d->j);
     free(d->rgb);
+    free(d->between);
     free(d);
     return st;
 }

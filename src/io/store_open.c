@@ -79,7 +79,9 @@ enum pdl_status io_store_encode(const pdl_store *s, const pdl_io *io, int split,
         return pdl_fail(err, PDL_ENOMEM, "%s: out of memory", s->path);
     memset(to, 0, (size_t)s->h.record_bytes);
     st = PDL_OK;
-    if (!copy_bytes(s, io, split, sample, to)) {
+    if (io->ops->bytes && s->input.elem->bytes == 1) {
+        st = io->ops->bytes(io, split, sample, to, err);
+    } else if (!copy_bytes(s, io, split, sample, to)) {
         st = io->ops->input(io, split, sample, &in, x, err);
         if (st == PDL_OK && !pack(&s->input, d->input.integer, x, to))
             st = pdl_fail(err, PDL_EPARSE,
