@@ -12,6 +12,8 @@
  *   selective     attention (Korthikanti et al. 2022);
  *   selective-op  all but attention, every second linear layer and sums over
  *                 ranks, which are dear to make again (torchtitan).
+ * Layers of a block may choose differently: the others keep what they make, and
+ * what backward wants of the rest, with what that is made of, is made again.
  * A block is a repeated layer of a transformer or a residual block, by the
  * names of its layers. Layers alone are a block where a clause names them by a
  * range and chooses for them ("conv1..pool1: recompute=full"); others of them
@@ -22,8 +24,10 @@ struct again {
     struct plan_lower *lo;
     int *block; /* of each node: its first; layers alone: -1 */
     bool *alone;
-    int *maker; /* of each tensor: the forward operation that wrote it */
-    int *owner; /* of each forward operation: its block */
+    int *maker;  /* of each tensor: the forward operation that wrote it */
+    int *owner;  /* of each operation: its block, */
+    int *layer;  /* and the layer that chooses for it */
+    bool *whole; /* of each block: all of it is made again */
     /* in the block at hand, by tensor: the new one (-1: none), to be made
      * again, a weight's copy that has been gathered for it (-1: none) */
     int *copy, *gathered;
@@ -100,20 +104,22 @@ static void find_owners(struct again *a, int first, int end)
         const struct pdl_plan_op *o = &a->old[i];
 
         if (o->kind == PDL_PLAN_OP_COMPUTE)
-            next = o->node >= 0 ? a->block[o->node] : -1;
-        a->owner[i] = o->kind == PDL_PLAN_OP_SEND ? -1 : next;
+            next = o->node;
+        a->layer[i] = o->kind == PDL_PLAN_OP_SEND ? -1 : next;
+        a->owner[i] = a->layer[i] >= 0 ? a->block[a->layer[i]] : -1;
     }
     for (int i = first; i < end; i++)
-        if (is_sum(&a->old[i]) && a->maker[a->old[i].in[0]] >= first)
+        if (is_sum(&a->old[i]) && a->maker[a->old[i].in[0]] >= first) {
             a->owner[i] = a->owner[a->maker[a->old[i].in[0]]];
+            a->layer[i] = a->layer[a->maker[a->old[i].in[0]]];
+        }
 }
 
 /* ---- what is made again ------------------------------------------------------------ */
 
-/* What the layers of a block (its first node) choose. */
-static enum pdl_recompute mode_of(const struct again *a, int block)
+static enum pdl_recompute mode_of(const struct again *a, int layer)
 {
-    int c = block >= 0 ? a->lo->clause[block] : -1;
+    int c = layer >= 0 ? a->lo->clause[layer] : -1;
 
     return c >= 0 && a->lo->strategy->clause[c].own_recompute
                ? a->lo->strategy->clause[c].recompute
@@ -156,7 +162,18 @@ static void note_dear(struct again *a, int first, int end)
     int matmuls = 0;
 
     for (int i = first; i < end; i++)
-        a->kept[i] = is_dear(a, &a->old[i], mode_of(a, a->owner[i]), &matmuls);
+        a->kept[i] = is_dear(a, &a->old[i], mode_of(a, a->layer[i]), &matmuls);
+}
+
+static void find_whole(struct again *a)
+{
+    int n = a->lo->model->nnodes;
+
+    for (int i = 0; i < n; i++)
+        a->whole[i] = true;
+    for (int i = 0; i < n; i++)
+        if (a->block[i] >= 0 && mode_of(a, i) != PDL_RECOMPUTE_FULL)
+            a->whole[a->block[i]] = false;
 }
 
 /* Is the tensor one that block b made in forward and may make again? */
@@ -257,7 +274,7 @@ static bool is_there(struct again *a, const struct pdl_plan_op *o)
 
 static bool is_wanted(const struct again *a, int i)
 {
-    if (mode_of(a, a->owner[i]) == PDL_RECOMPUTE_FULL)
+    if (a->whole[a->owner[i]])
         return a->old[i].kind != PDL_PLAN_OP_RECV;
     for (int k = 0; k < a->old[i].nout; k++)
         if (a->wants[a->old[i].out[k]])
@@ -270,7 +287,7 @@ static bool is_wanted(const struct again *a, int i)
 static void make_again(struct again *a, int b, int first, int end, int from,
                        int to)
 {
-    bool full = mode_of(a, b) == PDL_RECOMPUTE_FULL;
+    bool full = a->whole[b];
     int last = -1;
 
     for (int i = first; i < end; i++)
@@ -351,17 +368,20 @@ static bool allocate(struct again *a, int ntensors, int nops)
     a->touched = PDL_NEW(x, int, 4 * ntensors);
     a->most = ntensors;
     a->wants = PDL_NEW(x, bool, ntensors);
+    a->whole = PDL_NEW(x, bool, a->lo->model->nnodes + 1);
     a->owner = PDL_NEW(x, int, nops + 1);
+    a->layer = PDL_NEW(x, int, nops + 1);
     a->kept = PDL_NEW(x, bool, nops + 1);
     if (!a->block || !a->alone || !a->maker || !a->copy || !a->gathered ||
-        !a->touched || !a->wants || !a->owner || !a->kept) {
+        !a->touched || !a->wants || !a->owner || !a->kept || !a->layer ||
+        !a->whole) {
         plan_fail(a->lo, "out of memory");
         return false;
     }
     for (int t = 0; t < ntensors; t++)
         a->maker[t] = a->copy[t] = a->gathered[t] = -1;
     for (int i = 0; i < nops; i++)
-        a->owner[i] = -1;
+        a->owner[i] = a->layer[i] = -1;
     return true;
 }
 
@@ -399,6 +419,7 @@ void plan_recompute(struct plan_lower *lo, const struct pdl_plan_stage *stages)
     if (!allocate(&a, 3 * lo->plan.ntensors + 1, nops))
         return;
     find_blocks(&a);
+    find_whole(&a);
     find_all(&a, stages);
     lo->ops = NULL;
     lo->op_cap = lo->plan.nops = 0;
