@@ -44,7 +44,7 @@ def row(name, batch, x):
         return None
     best = min(fit) if fit else None
     many = " ".join(str(choices.count(c))
-                    for c in ("keep", "recompute", "swap", "both"))
+                    for c in ("keep", "recompute", "swap", "both", "part", "rest"))
     print(f"| {name} | {batch} | {1e3 * step:.0f} ms | "
           f"{100 * y['in_core_s'] / step:.1f} % | {many} | "
           + (f"{again['step_s'] / step:.2f}" if again["fits"] else "no fit")

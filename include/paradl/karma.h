@@ -24,7 +24,9 @@
     X(KEEP, "keep", "stays")                                             \
     X(RECOMPUTE, "recompute", "made again; what enters the block stays") \
     X(SWAP, "swap", "waits on the host")                                 \
-    X(BOTH, "both", "made again from an input that waits on the host")
+    X(BOTH, "both", "made again from an input that waits on the host")   \
+    X(PART, "part", "made again in part; what is dear stays")            \
+    X(REST, "rest", "made again in part; what is dear waits on the host")
 enum pdl_karma_choice {
 #define X(name, text, what) PDL_KARMA_##name,
     PDL_KARMA_CHOICES(X)
@@ -35,13 +37,26 @@ const char *pdl_karma_word(enum pdl_karma_choice c);
 
 enum { PDL_KARMA_AHEAD = 4 }; /* the largest distance */
 
-struct pdl_karma_block {
-    double forward_s, backward_s, recompute_s;
-    int64_t whole_bytes; /* what its backward reads, with its input */
-    int64_t input_bytes; /* what is left when the rest is made again */
+/* How much of a block is made again: nothing, all but its input, or a part. */
+enum pdl_karma_again {
+    PDL_KARMA_NOTHING,
+    PDL_KARMA_ALL,
+    PDL_KARMA_SOME,
+    PDL_KARMA_AGAINS
+};
+enum pdl_karma_again pdl_karma_again(enum pdl_karma_choice c);
+
+struct pdl_karma_left {
+    double again_s; /* for what is made again */
+    int64_t bytes;  /* the rest of what its backward reads, with its input */
     /* The most that its own tensors need while it computes, those above with
-     * them: where all stays, and where it is made again. */
-    int64_t forward_bytes[2], backward_bytes[2];
+     * them. */
+    int64_t forward_bytes, backward_bytes;
+};
+
+struct pdl_karma_block {
+    double forward_s, backward_s;
+    struct pdl_karma_left left[PDL_KARMA_AGAINS];
     unsigned may; /* bits of choices; KEEP is always among them */
     bool heavy;   /* has convolutions or products: dear to make again */
 };

@@ -12,7 +12,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { GRID = 9, KINDS = 2, MIXES = GRID * KINDS };
+enum { GRID = 6, MIXES = (GRID + 1) * (GRID + 2) / 2 };
+enum { WAYS = PDL_KARMA_NCHOICES - 1 }; /* of a block to give bytes */
 
 struct item {
     double per_byte;
@@ -20,55 +21,60 @@ struct item {
     double cost;
 };
 
+/* Weights of the clocks: computing, copies in, copies out. The last has what is
+ * made again behind it as well. */
+struct mix {
+    double w[3];
+};
+
 struct karma_bound {
     const struct pdl_karma *k;
+    struct mix mix[MIXES];
     struct item *item; /* [mix][from][] */
+    int *items;        /* [mix][from] */
 };
 
 static struct item *list(const struct karma_bound *b, int mix, int from)
 {
     int n = b->k->nblocks;
 
-    return b->item + ((int64_t)mix * (n + 1) + from) * (3 * (int64_t)n + 1);
+    return b->item + ((int64_t)mix * (n + 1) + from) * (WAYS * (int64_t)n + 1);
 }
 
-/* Weight of computing; the rest is on a link: in, or out (whose clock has what
- * is made again behind it as well). */
-static double weight(int mix)
+static void list_mixes(struct mix *m)
 {
-    return (double)(mix % GRID) / (GRID - 1);
-}
-
-static bool is_out(int mix)
-{
-    return mix >= GRID;
+    for (int i = 0, n = 0; i <= GRID; i++)
+        for (int j = 0; i + j <= GRID; j++, n++) {
+            m[n].w[0] = (double)i / GRID;
+            m[n].w[1] = (double)j / GRID;
+            m[n].w[2] = (double)(GRID - i - j) / GRID;
+        }
 }
 
 /* One way of a block to give bytes, at these weights. */
-static struct item option(const struct pdl_karma *k, int i, int mix,
+static struct item option(const struct pdl_karma *k, int i, const struct mix *m,
                           enum pdl_karma_choice c)
 {
     const struct pdl_karma_block *b = &k->block[i];
-    double w = weight(mix);
-    double rate = is_out(mix) ? k->out_bytes_per_s : k->in_bytes_per_s;
-    struct item x = {.bytes = b->whole_bytes -
-                              (karma_moves(c) ? 0 : b->input_bytes)};
+    const struct pdl_karma_left *l = karma_left(b, c);
+    struct item x = {.bytes = b->left[PDL_KARMA_NOTHING].bytes -
+                              (karma_moves(c) ? 0 : l->bytes),
+                     .cost = (m->w[0] + m->w[2]) * l->again_s};
 
-    if (karma_again(c))
-        x.cost = (is_out(mix) ? 1 : w) * b->recompute_s;
     if (karma_moves(c))
-        x.cost += (1 - w) * (double)karma_left(b, c) / rate;
+        x.cost += (double)l->bytes *
+                  (m->w[1] / k->in_bytes_per_s + m->w[2] / k->out_bytes_per_s);
     return x;
 }
 
 /* The cheapest way on from `at`, by the price of a byte; false: none. */
-static bool cheapest(const struct pdl_karma *k, int i, int mix,
+static bool cheapest(const struct pdl_karma *k, int i, const struct mix *m,
                      const struct item *at, struct item *out)
 {
     bool any = false;
 
     for (int c = 1; c < PDL_KARMA_NCHOICES; c++) {
-        struct item x = option(k, i, mix, (enum pdl_karma_choice)c);
+        struct item x = option(k, i, m, (enum pdl_karma_choice)c);
 
         if (!karma_may(k, i, (enum pdl_karma_choice)c) || x.bytes <= at->bytes)
             continue;
@@ -98,7 +104,7 @@ static void fill(struct karma_bound *b, int mix, int from)
         struct item at = {0}, to;
 
         /* the convex hull of its ways: a price for each further byte */
-        while (cheapest(b->k, i, mix, &at, &to)) {
+        while (cheapest(b->k, i, &b->mix[mix], &at, &to)) {
             x[n].per_byte = to.per_byte;
             x[n++].bytes = to.bytes - at.bytes;
             at = to;
@@ -111,7 +117,7 @@ static void fill(struct karma_bound *b, int mix, int from)
         x[i].bytes = sum.bytes;
         x[i].cost = sum.cost;
     }
-    x[n].bytes = -1; /* the end */
+    b->items[mix * (b->k->nblocks + 1) + from] = n;
 }
 
 struct karma_bound *karma_bound_make(pdl_arena *a, const struct pdl_karma *k)
@@ -122,27 +128,32 @@ struct karma_bound *karma_bound_make(pdl_arena *a, const struct pdl_karma *k)
     if (!b)
         return NULL;
     b->k = k;
-    b->item = PDL_NEW(a, struct item, MIXES * n * 3 * n);
-    for (int m = 0; b->item && m < MIXES; m++)
+    list_mixes(b->mix);
+    b->item = PDL_NEW(a, struct item, MIXES * n * WAYS * n);
+    b->items = PDL_NEW(a, int, MIXES *n);
+    for (int m = 0; b->item && b->items && m < MIXES; m++)
         for (int from = 0; from <= k->nblocks; from++)
             fill(b, m, from);
-    return b->item ? b : NULL;
+    return b->item && b->items ? b : NULL;
 }
 
-static double knapsack(const struct item *x, int64_t need)
+static double knapsack(const struct item *x, int n, int64_t need)
 {
-    double before = 0;
-    int64_t bytes = 0;
+    int low = 0, high = n; /* items before low are not enough */
 
-    if (need <= 0)
-        return 0;
-    for (int i = 0; x[i].bytes >= 0; i++) {
-        if (x[i].bytes >= need)
-            return before + x[i].per_byte * (double)(need - bytes);
-        before = x[i].cost;
-        bytes = x[i].bytes;
+    while (low < high) {
+        int mid = low + (high - low) / 2;
+
+        if (x[mid].bytes >= need)
+            high = mid;
+        else
+            low = mid + 1;
     }
-    return INFINITY;
+    if (low == n)
+        return INFINITY;
+    return low == 0 ? x[0].per_byte * (double)need
+                    : x[low - 1].cost +
+                          x[low].per_byte * (double)(need - x[low - 1].bytes);
 }
 
 double karma_bound_at(const struct karma_bound *b, int from, int64_t need,
@@ -153,10 +164,11 @@ double karma_bound_at(const struct karma_bound *b, int from, int64_t need,
     if (need <= 0)
         return best;
     for (int m = 0; m < MIXES; m++) {
-        double w = weight(m);
-        double clocks = w * t[0] + (1 - w) * t[is_out(m) ? 2 : 1];
+        const double *w = b->mix[m].w;
+        int n = b->items[m * (b->k->nblocks + 1) + from];
 
-        best = fmax(best, clocks + knapsack(list(b, m, from), need));
+        best = fmax(best, w[0] * t[0] + w[1] * t[1] + w[2] * t[2] +
+                              knapsack(list(b, m, from), n, need));
     }
     return best;
 }

@@ -6,19 +6,14 @@
 
 static inline bool karma_moves(enum pdl_karma_choice c)
 {
-    return c == PDL_KARMA_SWAP || c == PDL_KARMA_BOTH;
-}
-
-static inline bool karma_again(enum pdl_karma_choice c)
-{
-    return c == PDL_KARMA_RECOMPUTE || c == PDL_KARMA_BOTH;
+    return c == PDL_KARMA_SWAP || c == PDL_KARMA_BOTH || c == PDL_KARMA_REST;
 }
 
 /* What a block leaves for its backward: on the device, or on the host. */
-static inline int64_t karma_left(const struct pdl_karma_block *b,
-                                 enum pdl_karma_choice c)
+static inline const struct pdl_karma_left *
+karma_left(const struct pdl_karma_block *b, enum pdl_karma_choice c)
 {
-    return karma_again(c) ? b->input_bytes : b->whole_bytes;
+    return &b->left[pdl_karma_again(c)];
 }
 
 /* May the block choose so? What the last one left is wanted at once. */
@@ -39,8 +34,10 @@ void karma_update(const struct pdl_karma *k, const bool *host,
 
 /* search.c: the best block decisions for one distance and given groups; better
  * than *limit, or out is left alone. Lowers bound to what it has proved. */
+struct karma_bound;
 struct karma_search {
     const struct pdl_karma *k;
+    const struct karma_bound *missing; /* bound.c */
     struct karma_update update;
     int ahead;
     int64_t width; /* partial decisions kept at each block */
@@ -53,7 +50,6 @@ enum pdl_status karma_search(struct karma_search *s,
                              struct pdl_err *err);
 
 /* bound.c: what memory that is missing costs at least */
-struct karma_bound;
 struct karma_bound *karma_bound_make(pdl_arena *a, const struct pdl_karma *k);
 /* Blocks [from, n) still choose and must give `need` bytes; until now the three
  * clocks (computing, copies in, copies out) stand at t. */

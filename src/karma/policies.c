@@ -100,35 +100,35 @@ static void swap_hidden(const struct pdl_karma *k, struct pdl_karma_plan *p)
 }
 
 /* What one way of a block costs for a byte, as measured alone: what is made
- * again its seconds, a copy that cannot hide its own, both ways. */
-static double price_of(const struct pdl_karma *k, int i, bool again)
+ * again its seconds, a copy that cannot hide its own, both ways. Infinite: it
+ * gives none. */
+static double price_of(const struct pdl_karma *k, int i,
+                       enum pdl_karma_choice c)
 {
     const struct pdl_karma_block *b = &k->block[i];
-    double n = (double)b->whole_bytes;
+    const struct pdl_karma_left *l = karma_left(b, c);
+    int64_t gives = b->left[PDL_KARMA_NOTHING].bytes - l->bytes;
 
-    if (again)
-        return b->recompute_s / (n - (double)b->input_bytes);
-    return 1 / k->out_bytes_per_s + 1 / k->in_bytes_per_s;
+    if (karma_moves(c))
+        return l->bytes > 0 ? 1 / k->out_bytes_per_s + 1 / k->in_bytes_per_s
+                            : INFINITY;
+    return gives > 0 ? l->again_s / (double)gives : INFINITY;
 }
 
 /* The cheapest way of all that are left; false: none is. */
 static bool evict(const struct pdl_karma *k, struct pdl_karma_plan *p)
 {
-    static const enum pdl_karma_choice ways[] = {PDL_KARMA_SWAP,
-                                                 PDL_KARMA_RECOMPUTE};
-    double least = 0;
+    static const enum pdl_karma_choice ways[] = {
+        PDL_KARMA_SWAP, PDL_KARMA_RECOMPUTE, PDL_KARMA_PART};
+    double least = INFINITY;
     int best = -1, how = 0;
 
     for (int i = 0; i < k->nblocks; i++)
-        for (int w = 0; w < 2; w++) {
-            int64_t gives =
-                k->block[i].whole_bytes - (w ? k->block[i].input_bytes : 0);
-
-            if (p->choice[i] != PDL_KARMA_KEEP || gives <= 0 ||
-                !karma_may(k, i, ways[w]) ||
-                (best >= 0 && price_of(k, i, w) >= least))
+        for (int w = 0; w < 3; w++) {
+            if (p->choice[i] != PDL_KARMA_KEEP || !karma_may(k, i, ways[w]) ||
+                price_of(k, i, ways[w]) >= least)
                 continue;
-            least = price_of(k, i, w);
+            least = price_of(k, i, ways[w]);
             best = i;
             how = w;
         }

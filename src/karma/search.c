@@ -42,7 +42,6 @@ struct label {
 
 struct work {
     struct karma_search *s;
-    const struct karma_bound *bound;
     double *forward, *backward; /* sums from each block on */
     int64_t *top;               /* the most bytes of blocks from each on */
     int64_t *lean;              /* and where each gives what it can */
@@ -64,16 +63,16 @@ static bool dominates(const struct label *a, const struct label *b)
 
 /* ---- one block more --- */
 
-static bool fits(const struct work *w, const struct label *l, int j, bool again)
+static bool fits(const struct work *w, const struct label *l, int j,
+                 const struct pdl_karma_left *left)
 {
-    const struct pdl_karma_block *b = &w->s->k->block[j];
     double all = (double)w->base + l->x[BYTES];
     double most = (double)w->s->k->capacity;
 
     for (int i = 0; i < w->s->ahead; i++)
         all += l->x[LEFT + i];
-    return all + (double)(w->passing[0][j] + b->forward_bytes[again]) <= most &&
-           all + (double)(w->passing[1][j] + b->backward_bytes[again]) <= most;
+    return all + (double)(w->passing[0][j] + left->forward_bytes) <= most &&
+           all + (double)(w->passing[1][j] + left->backward_bytes) <= most;
 }
 
 static void shift(struct label *l, int at, int n, double first)
@@ -88,7 +87,7 @@ static void add_backward(const struct work *w, struct label *l, int j,
 {
     const struct pdl_karma_block *b = &w->s->k->block[j];
     int d = w->s->ahead;
-    double work = b->backward_s + (karma_again(c) ? b->recompute_s : 0);
+    double work = b->backward_s + karma_left(b, c)->again_s;
     double on = work + fmax(w->s->update.tail[j], l->x[ENTER]);
     double copy = l->x[IN + d - 1], at = l->x[AT + d - 1];
 
@@ -105,7 +104,7 @@ static void add_forward(const struct work *w, struct label *l, int j,
 {
     const struct pdl_karma *k = w->s->k;
     int d = w->s->ahead;
-    int64_t left = karma_left(&k->block[j], c);
+    int64_t left = karma_left(&k->block[j], c)->bytes;
     double out = 0, in = 0;
 
     l->x[NOW] = fmax(l->x[NOW] + k->block[j].forward_s, l->x[OUT + d - 1]);
@@ -152,7 +151,7 @@ static double bound_of(const struct work *w, const struct label *l, int next)
 
     for (int i = 0; i < w->s->ahead; i++)
         t[1] += l->x[IN + i];
-    return karma_bound_at(w->bound, next, (int64_t)ceil(need), t);
+    return karma_bound_at(w->s->missing, next, (int64_t)ceil(need), t);
 }
 
 static bool extend(struct work *w, const struct label *from, int j,
@@ -160,7 +159,7 @@ static bool extend(struct work *w, const struct label *from, int j,
 {
     const struct pdl_karma *k = w->s->k;
 
-    if (!karma_may(k, j, c) || !fits(w, from, j, karma_again(c)))
+    if (!karma_may(k, j, c) || !fits(w, from, j, karma_left(&k->block[j], c)))
         return false;
     *to = *from;
     to->choice = (uint8_t)c;
@@ -295,20 +294,37 @@ static void read_back(const struct work *w, enum pdl_karma_choice *choice)
 static void find_lean(struct work *w, int j, int64_t own)
 {
     const struct pdl_karma *k = w->s->k;
-    int64_t sum = 0, least[PDL_KARMA_NCHOICES];
+    int64_t sum = k->block[j].left[PDL_KARMA_NOTHING].bytes;
 
     w->lean[j] = own;
     if (j + 1 == k->nblocks)
         return;
-    for (int c = 0; c < PDL_KARMA_NCHOICES; c++)
-        least[c] = karma_may(k, j, (enum pdl_karma_choice)c)
-                       ? karma_left(&k->block[j], (enum pdl_karma_choice)c)
-                       : INT64_MAX;
-    sum = least[0] < least[1] ? least[0] : least[1];
-    if (karma_may(k, j, PDL_KARMA_SWAP) || karma_may(k, j, PDL_KARMA_BOTH))
-        sum = 0;
+    for (int i = 0; i < PDL_KARMA_NCHOICES; i++) {
+        enum pdl_karma_choice c = (enum pdl_karma_choice)i;
+        int64_t stays = karma_moves(c) ? 0 : karma_left(&k->block[j], c)->bytes;
+
+        if (karma_may(k, j, c) && stays < sum)
+            sum = stays;
+    }
     sum += w->lean[j + 1];
     w->lean[j] = sum > own ? sum : own;
+}
+
+/* The least that a block's own tensors need while it computes. */
+static int64_t least_own(const struct pdl_karma *k, int j)
+{
+    int64_t least = INT64_MAX;
+
+    for (int i = 0; i < PDL_KARMA_NCHOICES; i++) {
+        enum pdl_karma_choice c = (enum pdl_karma_choice)i;
+        const struct pdl_karma_left *l = karma_left(&k->block[j], c);
+        int64_t own = l->forward_bytes > l->backward_bytes ? l->forward_bytes
+                                                           : l->backward_bytes;
+
+        if (karma_may(k, j, c) && own < least)
+            least = own;
+    }
+    return least;
 }
 
 static bool prepare(struct work *w, pdl_arena *a)
@@ -323,30 +339,22 @@ static bool prepare(struct work *w, pdl_arena *a)
     w->first = PDL_NEW(a, int64_t, n + 2);
     w->passing[0] = PDL_NEW(a, int64_t, n);
     w->passing[1] = PDL_NEW(a, int64_t, n);
-    w->bound = karma_bound_make(a, k);
     if (!w->forward || !w->backward || !w->top || !w->lean || !w->first ||
-        !w->passing[0] || !w->passing[1] || !w->bound)
+        !w->passing[0] || !w->passing[1])
         return false;
     w->base = k->fixed_bytes + w->s->update.device_bytes;
     for (int j = n - 1; j >= 0; j--) {
         const struct pdl_karma_block *b = &k->block[j];
-        int64_t own[2];
+        int64_t own = least_own(k, j);
 
-        for (int i = 0; i < 2; i++) {
+        for (int i = 0; i < 2; i++)
             w->passing[i][j] = karma_passing(k, j, i == 1);
-            own[i] = b->forward_bytes[i] > b->backward_bytes[i]
-                         ? b->forward_bytes[i]
-                         : b->backward_bytes[i];
-        }
-        if (!karma_may(k, j, PDL_KARMA_RECOMPUTE) &&
-            !karma_may(k, j, PDL_KARMA_BOTH))
-            own[1] = own[0];
-        own[0] = own[1] < own[0] ? own[1] : own[0];
-        find_lean(w, j, own[0]);
+        find_lean(w, j, own);
         w->forward[j] = w->forward[j + 1] + b->forward_s;
         w->backward[j] = w->backward[j + 1] + b->backward_s;
-        w->top[j] = j + 1 < n ? w->top[j + 1] + b->whole_bytes : 0;
-        w->top[j] = w->top[j] > own[0] ? w->top[j] : own[0];
+        w->top[j] =
+            j + 1 < n ? w->top[j + 1] + b->left[PDL_KARMA_NOTHING].bytes : 0;
+        w->top[j] = w->top[j] > own ? w->top[j] : own;
     }
     return true;
 }

@@ -14,11 +14,11 @@ static const int64_t EXACT_WIDTH = INT64_C(1) << 18, WIDTH = 2000;
 struct solve {
     pdl_arena *arena;
     const struct pdl_karma *k;
+    const struct karma_bound *missing;
     struct pdl_karma_plan best;
     enum pdl_karma_choice *choice;
     bool *host;
     double *tail;
-    double bound;
     bool any; /* best is something */
 };
 
@@ -54,13 +54,15 @@ static enum pdl_status try_policies(struct solve *v, struct pdl_err *err)
     return st;
 }
 
-static enum pdl_status try_distance(struct solve *v, int ahead,
-                                    struct pdl_err *err)
+/* bound: what is proved for this distance and these places of states. */
+static enum pdl_status try_distance(struct solve *v, int ahead, int64_t width,
+                                    double *bound, struct pdl_err *err)
 {
     struct karma_search s = {
         .k = v->k,
+        .missing = v->missing,
         .ahead = ahead,
-        .width = v->k->nblocks <= EXACT_BLOCKS ? EXACT_WIDTH : WIDTH,
+        .width = width,
         .limit = v->best.step.fits ? v->best.step.step_s : INFINITY,
         .bound = INFINITY};
     struct pdl_karma_plan p = {
@@ -72,7 +74,7 @@ static enum pdl_status try_distance(struct solve *v, int ahead,
     karma_update(v->k, v->host, &s.update);
     st = karma_search(&s, v->choice, &found, err);
     v->best.looked += s.looked;
-    v->bound = fmin(v->bound, s.bound);
+    *bound = s.bound;
     if (st == PDL_OK && found)
         st = pdl_karma_run(v->k, &p, NULL, &p.step, err);
     if (st == PDL_OK && found &&
@@ -105,14 +107,42 @@ static void place(struct solve *v, int choose, int which)
     }
 }
 
+/* All distances and places: first as if the chain were long. What that leaves
+ * open of a short one is searched whole, with the best of all to beat. */
+static enum pdl_status try_all(struct solve *v, int choose, double *lowest,
+                               struct pdl_err *err)
+{
+    int first = v->k->least_ahead > 0 ? v->k->least_ahead : 1;
+    int last = v->k->most_ahead > 0 ? v->k->most_ahead : PDL_KARMA_AHEAD;
+    int places = choose <= FREE_GROUPS ? 1 << choose : choose + 1;
+    int passes = v->k->nblocks <= EXACT_BLOCKS ? 2 : 1;
+    int distances = last - first + 1;
+    double *bound = PDL_NEW(v->arena, double, places *distances + 1);
+    enum pdl_status st = PDL_OK;
+
+    if (!bound)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    for (int pass = 0; pass < passes; pass++)
+        for (int i = 0; i < places * distances && st == PDL_OK; i++) {
+            if (pass > 0 && bound[i] >= v->best.step.step_s * (1 - 1e-9) &&
+                v->best.step.fits)
+                continue;
+            place(v, choose, i / distances);
+            st = try_distance(v, first + i % distances,
+                              pass > 0 ? EXACT_WIDTH : WIDTH, &bound[i], err);
+        }
+    *lowest = INFINITY;
+    for (int i = 0; i < places * distances; i++)
+        *lowest = fmin(*lowest, bound[i]);
+    return st;
+}
+
 enum pdl_status pdl_karma_solve(pdl_arena *a, const struct pdl_karma *k,
                                 struct pdl_karma_plan *out, struct pdl_err *err)
 {
-    struct solve v = {.arena = a, .k = k, .bound = INFINITY};
-    int first = k->least_ahead > 0 ? k->least_ahead : 1;
-    int last = k->most_ahead > 0 ? k->most_ahead : PDL_KARMA_AHEAD;
+    struct solve v = {.arena = a, .k = k};
     int choose = free_groups(k);
-    int places = choose <= FREE_GROUPS ? 1 << choose : choose + 1;
+    double bound = INFINITY;
     enum pdl_status st;
 
     v.best.choice = PDL_NEW(a, enum pdl_karma_choice, k->nblocks + 1);
@@ -120,19 +150,18 @@ enum pdl_status pdl_karma_solve(pdl_arena *a, const struct pdl_karma *k,
     v.choice = PDL_NEW(a, enum pdl_karma_choice, k->nblocks + 1);
     v.host = PDL_NEW(a, bool, k->ngroups + 1);
     v.tail = PDL_NEW(a, double, k->nblocks + 1);
-    if (!v.best.choice || !v.best.host || !v.choice || !v.host || !v.tail)
+    v.missing = karma_bound_make(a, k);
+    if (!v.best.choice || !v.best.host || !v.choice || !v.host || !v.tail ||
+        !v.missing)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     st = try_policies(&v, err);
-    for (int w = 0; w < places && st == PDL_OK; w++)
-        for (int d = first; d <= last && st == PDL_OK; d++) {
-            place(&v, choose, w);
-            st = try_distance(&v, d, err);
-        }
+    if (st == PDL_OK)
+        st = try_all(&v, choose, &bound, err);
     if (st != PDL_OK)
         return st;
-    v.best.bound_s = fmin(v.bound, v.best.step.step_s);
+    v.best.bound_s = fmin(bound, v.best.step.step_s);
     v.best.exact =
-        v.bound >= v.best.step.step_s * (1 - 1e-9) && choose <= FREE_GROUPS;
+        bound >= v.best.step.step_s * (1 - 1e-9) && choose <= FREE_GROUPS;
     *out = v.best;
     return PDL_OK;
 }

@@ -17,6 +17,17 @@ const char *pdl_karma_word(enum pdl_karma_choice c)
     return words[c];
 }
 
+enum pdl_karma_again pdl_karma_again(enum pdl_karma_choice c)
+{
+    static const enum pdl_karma_again again[PDL_KARMA_NCHOICES] = {
+        [PDL_KARMA_RECOMPUTE] = PDL_KARMA_ALL,
+        [PDL_KARMA_BOTH] = PDL_KARMA_ALL,
+        [PDL_KARMA_PART] = PDL_KARMA_SOME,
+        [PDL_KARMA_REST] = PDL_KARMA_SOME};
+
+    return again[c];
+}
+
 bool karma_may(const struct pdl_karma *k, int block, enum pdl_karma_choice c)
 {
     if (c == PDL_KARMA_KEEP)
@@ -86,7 +97,7 @@ static int64_t others(const struct pdl_karma *k, const struct pdl_karma_plan *p,
 
     for (int i = 0; i < at; i++)
         if (!karma_moves(p->choice[i]) || at - i <= p->ahead)
-            n += karma_left(&k->block[i], p->choice[i]);
+            n += karma_left(&k->block[i], p->choice[i])->bytes;
     return n;
 }
 
@@ -96,16 +107,15 @@ static void add_memory(const struct pdl_karma *k,
 {
     s->host_bytes = u->host_bytes;
     for (int i = 0; i < k->nblocks; i++) {
-        const struct pdl_karma_block *b = &k->block[i];
-        bool again = karma_again(p->choice[i]);
+        const struct pdl_karma_left *l = karma_left(&k->block[i], p->choice[i]);
         int64_t all = k->fixed_bytes + u->device_bytes + others(k, p, i);
-        int64_t f = all + karma_passing(k, i, false) + b->forward_bytes[again];
-        int64_t g = all + karma_passing(k, i, true) + b->backward_bytes[again];
+        int64_t f = all + karma_passing(k, i, false) + l->forward_bytes;
+        int64_t g = all + karma_passing(k, i, true) + l->backward_bytes;
 
         s->peak_bytes = f > s->peak_bytes ? f : s->peak_bytes;
         s->peak_bytes = g > s->peak_bytes ? g : s->peak_bytes;
         if (karma_moves(p->choice[i]))
-            s->moved_bytes += karma_left(b, p->choice[i]);
+            s->moved_bytes += l->bytes;
     }
     s->host_bytes += s->moved_bytes;
     s->fits = s->peak_bytes <= k->capacity &&
@@ -125,7 +135,7 @@ struct clock {
 
 static double copy_s(const struct clock *c, int i, double rate)
 {
-    return (double)karma_left(&c->k->block[i], c->p->choice[i]) / rate;
+    return (double)karma_left(&c->k->block[i], c->p->choice[i])->bytes / rate;
 }
 
 static void wait_for(struct clock *c, double t)
@@ -195,15 +205,14 @@ static double run_backward(struct clock *c, const struct karma_update *u)
         come_back(c, i);
     for (int i = n - 1; i >= 0; i--) {
         const struct pdl_karma_block *b = &c->k->block[i];
+        double again = karma_left(b, c->p->choice[i])->again_s;
 
         come_back(c, i - ahead);
         if (karma_moves(c->p->choice[i]))
             wait_for(c, c->done[i]);
-        NOTE(c, again, i, karma_again(c->p->choice[i]) ? c->now : -1);
-        if (karma_again(c->p->choice[i])) {
-            c->s->recompute_s += b->recompute_s;
-            c->now += b->recompute_s;
-        }
+        NOTE(c, again, i, pdl_karma_again(c->p->choice[i]) ? c->now : -1);
+        c->s->recompute_s += again;
+        c->now += again;
         NOTE(c, backward, i, c->now);
         c->now += b->backward_s;
         if (u->tail[i] >= 0)
@@ -226,11 +235,15 @@ static bool is_size(int64_t n)
 
 static bool is_block(const struct pdl_karma_block *b)
 {
-    return is_time(b->forward_s) && is_time(b->backward_s) &&
-           is_time(b->recompute_s) && is_size(b->whole_bytes) &&
-           is_size(b->input_bytes) && b->input_bytes <= b->whole_bytes &&
-           is_size(b->forward_bytes[0]) && is_size(b->forward_bytes[1]) &&
-           is_size(b->backward_bytes[0]) && is_size(b->backward_bytes[1]);
+    bool ok = is_time(b->forward_s) && is_time(b->backward_s) &&
+              b->left[PDL_KARMA_NOTHING].again_s == 0;
+
+    for (int i = 0; ok && i < PDL_KARMA_AGAINS; i++)
+        ok = is_time(b->left[i].again_s) && is_size(b->left[i].bytes) &&
+             b->left[i].bytes <= b->left[PDL_KARMA_NOTHING].bytes &&
+             is_size(b->left[i].forward_bytes) &&
+             is_size(b->left[i].backward_bytes);
+    return ok;
 }
 
 static bool is_group(const struct pdl_karma *k, int g)

@@ -22,16 +22,25 @@ static inline struct pdl_karma_block random_block(struct pdl_rng *r)
 {
     struct pdl_karma_block b = {.forward_s = .1 + pdl_rng_unit(r)};
     int64_t work = size_below(r, 300), grads = size_below(r, 400);
+    int64_t whole, n;
 
     b.backward_s = b.forward_s * (1 + 2 * pdl_rng_unit(r));
-    b.recompute_s = b.forward_s * (.5 + .5 * pdl_rng_unit(r));
-    b.whole_bytes = size_below(r, 1000);
-    b.input_bytes = size_below(r, b.whole_bytes);
-    b.forward_bytes[0] = b.whole_bytes + work;
-    b.forward_bytes[1] = b.input_bytes + work + size_below(r, 100);
-    b.backward_bytes[0] = b.whole_bytes + grads;
-    b.backward_bytes[1] = b.whole_bytes + grads + size_below(r, 100);
-    b.may = pdl_rng_below(r, 4) > 0 ? 15 : (unsigned)pdl_rng_below(r, 16);
+    b.left[PDL_KARMA_ALL].again_s = b.forward_s * (.5 + .5 * pdl_rng_unit(r));
+    b.left[PDL_KARMA_SOME].again_s =
+        b.left[PDL_KARMA_ALL].again_s * pdl_rng_unit(r);
+    whole = n = size_below(r, 1000);
+    b.left[PDL_KARMA_NOTHING].bytes = whole;
+    n = b.left[PDL_KARMA_SOME].bytes = size_below(r, n);
+    b.left[PDL_KARMA_ALL].bytes = size_below(r, n);
+    for (int i = 0; i < PDL_KARMA_AGAINS; i++) {
+        struct pdl_karma_left *l = &b.left[i];
+
+        l->forward_bytes = l->bytes + work + (i ? size_below(r, 100) : 0);
+        l->backward_bytes = whole + grads + (i ? size_below(r, 100) : 0);
+    }
+    b.may = (unsigned)pdl_rng_below(r, 1 << PDL_KARMA_NCHOICES);
+    if (pdl_rng_below(r, 4) > 0)
+        b.may |= 15;
     b.heavy = pdl_rng_below(r, 3) > 0;
     return b;
 }

@@ -1,6 +1,6 @@
 /* Writes one random chain of the karma room as an integer program, and our
- * answer as its first comment; tests/peers/karma_cbc.sh gives both to CBC. Four
- * binary variables a block, one a group; the times of the step are continuous
+ * answer as its first comment; tests/peers/karma_cbc.sh gives both to CBC. A
+ * binary variable for each choice of a block, one a group; the times of the step are continuous
  * bound from below by what they wait for, as paradl/karma.h says; nothing is
  * taken from the solver. SEED BLOCKS GROUPS; "none": nothing fits. */
 #include "../karma/karma_random.h"
@@ -9,11 +9,22 @@
 
 static const struct pdl_karma *k;
 
-/* + f x(i, swap) + f' x(i, both) of bytes over a rate */
+static const struct pdl_karma_left *left_by(int i, int c)
+{
+    return &k->block[i].left[pdl_karma_again((enum pdl_karma_choice)c)];
+}
+
+static bool moves(int c)
+{
+    return c == PDL_KARMA_SWAP || c == PDL_KARMA_BOTH || c == PDL_KARMA_REST;
+}
+
+/* + f x(i, c) of bytes over a rate, of choices that move */
 static void copied(int i, double by)
 {
-    printf(" %+.17g x%d_2 %+.17g x%d_3", by * (double)k->block[i].whole_bytes,
-           i, by * (double)k->block[i].input_bytes, i);
+    for (int c = 0; c < PDL_KARMA_NCHOICES; c++)
+        if (moves(c))
+            printf(" %+.17g x%d_%d", by * (double)left_by(i, c)->bytes, i, c);
 }
 
 static double out_by(void)
@@ -94,9 +105,10 @@ static void backward(int d)
         printf(" >= 0\n");
         if (i < n - 1)
             printf(" s%d - y%d >= 0\n", i, i);
-        printf(" g%d - s%d - %.17g x%d_1 - %.17g x%d_3 >= %.17g\n", i, i,
-               k->block[i].recompute_s, i, k->block[i].recompute_s, i,
-               k->block[i].backward_s);
+        printf(" g%d - s%d", i, i);
+        for (int c = 1; c < PDL_KARMA_NCHOICES; c++)
+            printf(" - %.17g x%d_%d", left_by(i, c)->again_s, i, c);
+        printf(" >= %.17g\n", k->block[i].backward_s);
     }
 }
 
@@ -146,20 +158,19 @@ static void memory(int d)
 {
     for (int at = 0; at < k->nblocks; at++)
         for (int back = 0; back < 2; back++) {
-            const struct pdl_karma_block *b = &k->block[at];
-            const int64_t *own = back ? b->backward_bytes : b->forward_bytes;
             int64_t room = k->capacity - k->fixed_bytes - passing(at, back);
 
             for (int i = 0; i < at; i++) {
-                printf(" + %lld x%d_0 + %lld x%d_1",
-                       (long long)k->block[i].whole_bytes, i,
-                       (long long)k->block[i].input_bytes, i);
-                if (at - i <= d)
-                    copied(i, 1);
+                for (int c = 0; c < PDL_KARMA_NCHOICES; c++)
+                    if (!moves(c) || at - i <= d)
+                        printf(" + %lld x%d_%d",
+                               (long long)left_by(i, c)->bytes, i, c);
             }
-            printf(" + %lld x%d_0 + %lld x%d_1 + %lld x%d_2 + %lld x%d_3",
-                   (long long)own[0], at, (long long)own[1], at,
-                   (long long)own[0], at, (long long)own[1], at);
+            for (int c = 0; c < PDL_KARMA_NCHOICES; c++)
+                printf(" + %lld x%d_%d",
+                       (long long)(back ? left_by(at, c)->backward_bytes
+                                        : left_by(at, c)->forward_bytes),
+                       at, c);
             for (int g = 0; g < k->ngroups; g++) {
                 room -= k->group[g].state_bytes;
                 printf(" - %lld h%d", (long long)k->group[g].state_bytes, g);
@@ -180,10 +191,12 @@ static void memory(int d)
 static void choices(void)
 {
     for (int i = 0; i < k->nblocks; i++) {
-        printf(" x%d_0 + x%d_1 + x%d_2 + x%d_3 = 1\n", i, i, i, i);
-        for (int c = 1; c < 4; c++)
+        for (int c = 0; c < PDL_KARMA_NCHOICES; c++)
+            printf(" + x%d_%d", i, c);
+        printf(" = 1\n");
+        for (int c = 1; c < PDL_KARMA_NCHOICES; c++)
             if (!(k->block[i].may >> c & 1) ||
-                (i == k->nblocks - 1 && c != PDL_KARMA_RECOMPUTE))
+                (i == k->nblocks - 1 && moves(c)))
                 printf(" x%d_%d <= 0\n", i, c);
     }
 }
@@ -216,7 +229,8 @@ int main(int argc, char **argv)
     memory(k->least_ahead);
     printf("Binary\n");
     for (int i = 0; i < k->nblocks; i++)
-        printf(" x%d_0 x%d_1 x%d_2 x%d_3\n", i, i, i, i);
+        for (int x = 0; x < PDL_KARMA_NCHOICES; x++)
+            printf(" x%d_%d%s", i, x, x + 1 < PDL_KARMA_NCHOICES ? "" : "\n");
     for (int g = 0; g < k->ngroups; g++)
         printf(" h%d\n", g);
     printf("End\n");

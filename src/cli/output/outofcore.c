@@ -87,9 +87,11 @@ static void costs(const struct pdl_outofcore *x, int from, int to,
 {
     *again = *copy = 0;
     for (int i = from; i <= to; i++) {
-        *again += x->karma.block[i].recompute_s;
-        *copy +=
-            (double)x->karma.block[i].whole_bytes / x->karma.in_bytes_per_s;
+        const struct pdl_karma_left *l = x->karma.block[i].left;
+        enum pdl_karma_again way = pdl_karma_again(x->plan.choice[i]);
+
+        *again += l[way ? way : PDL_KARMA_ALL].again_s;
+        *copy += (double)l[PDL_KARMA_NOTHING].bytes / x->karma.in_bytes_per_s;
     }
 }
 
@@ -133,6 +135,10 @@ static const char *reason(const struct pdl_outofcore *x, int from, int to,
     case PDL_KARMA_SWAP:
         return s->wait_s > 0 ? "copies hide but for what is waited"
                              : "copies hide";
+    case PDL_KARMA_PART:
+        return "little time for much of the memory";
+    case PDL_KARMA_REST:
+        return "what stays is little to copy";
     default:
         return "inputs are small beside what they save";
     }
@@ -140,8 +146,13 @@ static const char *reason(const struct pdl_outofcore *x, int from, int to,
 
 static void run_text(const struct pdl_outofcore *x, int from, int to)
 {
-    static const char *const verbs[] = {"kept", "made again", "on the host",
-                                        "made again, inputs on the host"};
+    static const char *const verbs[PDL_KARMA_NCHOICES] = {
+        "kept",
+        "made again",
+        "on the host",
+        "made again, inputs on the host",
+        "made again in part",
+        "made again in part, the rest on the host"};
     double again, copy;
     char a[32], b[32];
 

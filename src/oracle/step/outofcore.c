@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * swap=karma: which blocks keep their activations, make them again, or let them
- * wait on the host (paradl/karma.h). The chain of blocks is read off three
- * plans: as it is, with every block made again, and with every block on the
- * host. Seconds are those that the projection's own simulation recorded, bytes
+ * wait on the host (paradl/karma.h). The chain of blocks is read off four
+ * plans: as it is, with every block made again, with every block made again in
+ * part (part.c), and with every block on the host. Seconds are those that the projection's own simulation recorded, bytes
  * those of the plans' tensors in the order of their programs, the rates of the
  * link what the copies were priced at. What is decided becomes clauses, and the
  * whole plan is priced: if it does not fit (the chain knows nothing of
@@ -13,26 +13,10 @@
  * of units (states.c), where the strategy does not send them all. Limits: one
  * stage; weights stay; at most 60 blocks, neighbours of longer chains decide
  * alike. */
-#include "oracle/step/states.h"
+#include "oracle/step/chain.h"
 
 /* FEW: part of the memory below which states are not looked at */
 enum { MOST_UNITS = 60, TRIES = 8, FEW = 16 };
-
-struct chain {
-    pdl_arena *arena;
-    const struct pdl_model *model;
-    const struct pdl_system *sys;
-    const struct pdl_oracle_options *oracle;
-    const struct pdl_plan_options *po;
-    const struct pdl_strategy *plain;
-    const struct pdl_model *whole; /* blocks written out */
-    int *unit;                     /* of each node */
-    int n, *first, *last;          /* nodes of each unit */
-    int each;                      /* groups of a unit */
-    struct pdl_karma_block *block;
-    struct states_out states;
-    struct pdl_outofcore *out;
-};
 
 /* One plan, priced, and what its units take. */
 struct look {
@@ -75,92 +59,6 @@ static enum pdl_status find_units(struct chain *c, struct pdl_err *err)
         c->last[c->unit[i]] = i;
     }
     return PDL_OK;
-}
-
-/* ---- decisions as clauses ------------------------------------------------ */
-
-/* A way of units: what they do, and where their states are. */
-struct way {
-    enum pdl_karma_choice choice;
-    bool host;
-};
-
-static bool goes(const struct chain *c, const struct pdl_karma_plan *p, int i,
-                 struct way w)
-{
-    int g = c->states.n > 0 ? c->states.of_unit[i] : -1;
-
-    return p->choice[i] == w.choice && (g >= 0 && p->host[g]) == w.host;
-}
-
-/* Of each way its units, joined by '+'; neighbours that are made again stay
- * blocks of their own. */
-static const char *layers_of(const struct chain *c,
-                             const struct pdl_karma_plan *p, struct way w)
-{
-    bool again = w.choice == PDL_KARMA_RECOMPUTE || w.choice == PDL_KARMA_BOTH;
-    struct pdl_buf b;
-    const char *text;
-
-    pdl_buf_init(&b);
-    for (int i = 0; i < c->n; i++) {
-        int to = i;
-
-        if (!goes(c, p, i, w))
-            continue;
-        while (!again && to + 1 < c->n && goes(c, p, to + 1, w))
-            to++;
-        pdl_printf(&b.sink, "%s%s..%s", b.len > 0 ? "+" : "",
-                   c->whole->nodes[c->first[i]].name,
-                   c->whole->nodes[c->last[to]].name);
-        i = to;
-    }
-    text = b.len > 0 ? pdl_arena_strdup(c->arena, b.text) : "";
-    pdl_buf_free(&b);
-    return text;
-}
-
-static enum pdl_status write(const struct chain *c,
-                             const struct pdl_karma_plan *p,
-                             struct pdl_strategy *s, struct pdl_err *err)
-{
-    int64_t ahead = p->ahead * (int64_t)c->each; /* plans count groups */
-    bool moves = false;
-
-    *s = *c->plain;
-    for (int k = 1; k < 2 * PDL_KARMA_NCHOICES; k++) {
-        struct way w = {(enum pdl_karma_choice)(k / 2), k % 2 != 0};
-        struct pdl_clause x = {.layers = layers_of(c, p, w),
-                               .offload_optimizer = w.host};
-
-        if (!x.layers)
-            return pdl_fail(err, PDL_ENOMEM, "out of memory");
-        if (!*x.layers)
-            continue;
-        x.own_recompute =
-            w.choice == PDL_KARMA_RECOMPUTE || w.choice == PDL_KARMA_BOTH;
-        x.recompute = x.own_recompute ? PDL_RECOMPUTE_FULL : PDL_RECOMPUTE_NONE;
-        x.offload = w.choice == PDL_KARMA_SWAP || w.choice == PDL_KARMA_BOTH;
-        moves = moves || x.offload;
-        s->clause[s->nclauses++] = x;
-    }
-    s->prefetch = moves && ahead > 1 ? ahead : 0;
-    return PDL_OK;
-}
-
-static enum pdl_status write_all(const struct chain *c,
-                                 enum pdl_karma_choice which,
-                                 struct pdl_strategy *s, struct pdl_err *err)
-{
-    enum pdl_karma_choice *choice =
-        PDL_NEW(c->arena, enum pdl_karma_choice, c->n + 1);
-
-    if (!choice)
-        return pdl_fail(err, PDL_ENOMEM, "out of memory");
-    for (int i = 0; i < c->n; i++)
-        choice[i] = which;
-    return write(c, &(struct pdl_karma_plan){.choice = choice, .ahead = 1}, s,
-                 err);
 }
 
 /* ---- what a plan's units take -------------------------------------------- */
@@ -308,45 +206,43 @@ static enum pdl_status look_at(const struct chain *c,
 
 /* ---- the chain ----------------------------------------------------------- */
 
-static bool is_heavy(const struct pdl_node *n)
+/* A unit's own bytes are what is live beside what units before it left. */
+static void fill_way(struct chain *c, const struct look *l,
+                     enum pdl_karma_again way)
 {
-    enum pdl_op_id id = pdl_op_id(n->op);
+    int64_t before = 0;
 
-    return id == PDL_ID_CONV || id == PDL_ID_CONV_TRANSPOSE ||
-           id == PDL_ID_LINEAR || id == PDL_ID_ATTENTION;
+    for (int i = 0; i < c->n; i++) {
+        int64_t most = c->block[i].left[PDL_KARMA_NOTHING].bytes;
+        int64_t left = l->left[i], f = l->forward_bytes[i] - before,
+                b = l->backward_bytes[i] - before;
+
+        c->block[i].left[way] = (struct pdl_karma_left){
+            .again_s = way == PDL_KARMA_NOTHING ? 0 : l->again_s[i],
+            .bytes = way != PDL_KARMA_NOTHING && left > most ? most : left,
+            .forward_bytes = f > 0 ? f : 0,
+            .backward_bytes = b > 0 ? b : 0};
+        before += left;
+    }
 }
 
-/* A unit's own bytes are what is live beside what units before it left. */
 static void fill_blocks(struct chain *c, const struct look *keep,
-                        const struct look *again)
+                        const struct look *again, const struct look *part)
 {
-    int64_t kept = 0, inputs = 0;
-
+    fill_way(c, keep, PDL_KARMA_NOTHING);
+    fill_way(c, again, PDL_KARMA_ALL);
+    fill_way(c, part, PDL_KARMA_SOME);
     for (int i = 0; i < c->n; i++) {
         struct pdl_karma_block *b = &c->block[i];
 
-        *b = (struct pdl_karma_block){
-            .forward_s = keep->forward_s[i],
-            .backward_s = keep->backward_s[i],
-            .recompute_s = again->again_s[i],
-            .whole_bytes = keep->left[i],
-            .input_bytes =
-                again->left[i] < keep->left[i] ? again->left[i] : keep->left[i],
-            .forward_bytes = {keep->forward_bytes[i] - kept,
-                              again->forward_bytes[i] - inputs},
-            .backward_bytes = {keep->backward_bytes[i] - kept,
-                               again->backward_bytes[i] - inputs},
-            .may = 15};
-        kept += keep->left[i];
-        inputs += again->left[i];
-        for (int k = 0; k < 2; k++) {
-            b->forward_bytes[k] =
-                b->forward_bytes[k] > 0 ? b->forward_bytes[k] : 0;
-            b->backward_bytes[k] =
-                b->backward_bytes[k] > 0 ? b->backward_bytes[k] : 0;
-        }
+        b->forward_s = keep->forward_s[i];
+        b->backward_s = keep->backward_s[i];
+        b->may = 1u << PDL_KARMA_KEEP | 1u << PDL_KARMA_RECOMPUTE |
+                 1u << PDL_KARMA_SWAP | 1u << PDL_KARMA_BOTH;
+        if (b->left[PDL_KARMA_SOME].bytes < b->left[PDL_KARMA_NOTHING].bytes)
+            b->may |= 1u << PDL_KARMA_PART | 1u << PDL_KARMA_REST;
         for (int n = c->first[i]; n <= c->last[i]; n++)
-            b->heavy = b->heavy || is_heavy(&c->whole->nodes[n]);
+            b->heavy = b->heavy || oracle_is_heavy(&c->whole->nodes[n]);
     }
 }
 
@@ -419,23 +315,29 @@ static enum pdl_status fill(struct chain *c, struct pdl_err *err)
 {
     struct pdl_outofcore *out = c->out;
     struct pdl_strategy *s = PDL_NEW(c->arena, struct pdl_strategy, 1);
-    struct look keep = {0}, again = {0}, far = {0};
+    struct look keep = {0}, again = {0}, part = {0}, far = {0};
     enum pdl_status st = PDL_ENOMEM;
 
     c->block = PDL_NEW(c->arena, struct pdl_karma_block, c->n + 1);
     if (s && c->block)
         st = look_at(c, c->plain, &keep, err);
     if (st == PDL_OK)
-        st = write_all(c, PDL_KARMA_RECOMPUTE, s, err);
+        st = oracle_chain_all(c, PDL_KARMA_RECOMPUTE, s, err);
     if (st == PDL_OK)
         st = look_at(c, s, &again, err);
     if (st == PDL_OK)
-        st = write_all(c, PDL_KARMA_SWAP, s, err);
+        st = oracle_chain_part(c, keep.plan, keep.seconds, again.again_s, err);
+    if (st == PDL_OK)
+        st = oracle_chain_all(c, PDL_KARMA_PART, s, err);
+    if (st == PDL_OK)
+        st = look_at(c, s, &part, err);
+    if (st == PDL_OK)
+        st = oracle_chain_all(c, PDL_KARMA_SWAP, s, err);
     if (st == PDL_OK)
         st = look_at(c, s, &far, err);
     if (st != PDL_OK)
         return st;
-    fill_blocks(c, &keep, &again);
+    fill_blocks(c, &keep, &again, &part);
     out->in_core = keep.x;
     out->karma = (struct pdl_karma){
         .nblocks = c->n,
@@ -450,7 +352,8 @@ static enum pdl_status fill(struct chain *c, struct pdl_err *err)
     out->rest_s =
         keep.x.step_s - sum(keep.forward_s, c->n) - sum(keep.backward_s, c->n);
     for (int i = 0; far.copy_s[0] <= 0 && i < c->n; i++)
-        c->block[i].may = 1u << PDL_KARMA_KEEP | 1u << PDL_KARMA_RECOMPUTE;
+        c->block[i].may &= ~(1u << PDL_KARMA_SWAP | 1u << PDL_KARMA_BOTH |
+                             1u << PDL_KARMA_REST);
     return fill_states(c, &keep, s, err);
 }
 
@@ -495,8 +398,8 @@ static enum pdl_status try_plan(const struct chain *c,
 {
     struct pdl_strategy *s = PDL_NEW(c->arena, struct pdl_strategy, 1);
     struct pdl_projection x;
-    enum pdl_status st =
-        s ? write(c, p, s, err) : pdl_fail(err, PDL_ENOMEM, "out of memory");
+    enum pdl_status st = s ? oracle_chain_write(c, p, s, err)
+                           : pdl_fail(err, PDL_ENOMEM, "out of memory");
 
     if (st == PDL_OK)
         st = price(c, s, &x, err);
