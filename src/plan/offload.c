@@ -5,8 +5,8 @@
  * and copied in again before its first use in backward. A pass over the
  * operations, after recomputation: what is made again is not copied.
  *
- * Layers go in groups (a repeated block; otherwise layers up to the next that
- * has weights). The copies of a group are one operation at its end; the memory
+ * Layers go in groups (a repeated block; layers whose names say that they are
+ * parts of one thing; otherwise layers up to the next that has weights). The copies of a group are one operation at its end; the memory
  * is given back at the end of the next group, so a copy has as long as that
  * one computes. A group's copies come back one group ahead of it. (prefetch=2:
  * two groups both ways, and so on.) What the last group of the last stage makes
@@ -15,6 +15,8 @@
  *
  * What the optimizer keeps there is update.c's business. */
 #include "plan_priv.h"
+
+#include <string.h>
 
 struct offload {
     struct plan_lower *lo;
@@ -33,6 +35,15 @@ struct offload {
 
 /* ---- groups -------------------------------------------------------------------- */
 
+/* "down1.conv1" and "down1.relu1": parts of one thing that are layers. */
+static bool same_part(const char *a, const char *b)
+{
+    size_t n = strcspn(a, ".");
+
+    return a[n] && !strchr(a + n + 1, '.') && strncmp(a, b, n + 1) == 0 &&
+           !strchr(b + n + 1, '.');
+}
+
 int pdl_plan_groups(const struct pdl_model *m, int *group)
 {
     bool weighted = false;
@@ -40,7 +51,8 @@ int pdl_plan_groups(const struct pdl_model *m, int *group)
 
     for (int i = 0; i < m->nnodes; i++) {
         if (i > 0 && weighted &&
-            !plan_same_block(m->nodes[i - 1].name, m->nodes[i].name)) {
+            !plan_same_block(m->nodes[i - 1].name, m->nodes[i].name) &&
+            !same_part(m->nodes[i - 1].name, m->nodes[i].name)) {
             now++;
             weighted = false;
         }
