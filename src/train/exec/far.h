@@ -15,6 +15,10 @@ struct train_far {
     struct train_far_file *file; /* ... a file */
 };
 
+/* Bytes of the host's memory that this process may still have (host_room.c);
+ * by_group: a limit of its group says so. */
+int64_t train_host_room(bool *by_group);
+
 /* `where` is a folder, or the beginning of a file's name; the file has no name
  * once it is open, and its blocks from the start. */
 enum pdl_status train_far_file_open(const char *where, int64_t rank,
