@@ -234,6 +234,10 @@ struct pdl_train_device {
  * and time. */
 bool pdl_trainer_device(pdl_trainer *t, bool rates,
                         struct pdl_train_device *out);
+/* Bytes a second that copies between the host and the device have, each way
+ * while the other is busy, too: measured now. 0: there is no device, or no room
+ * to try. Works for one that was asked for its size only. */
+double pdl_trainer_copy_rate(pdl_trainer *t);
 /* Bytes that operation op works in besides its operands. */
 int64_t pdl_trainer_workspace(const pdl_trainer *t, int op);
 

@@ -244,6 +244,8 @@ static enum pdl_status size_of(struct session *s, pdl_comm *comm,
 
         pdl_trainer_memory(t, &m);
         most = m.taken;
+        if (pdl_comm_rank(comm) == 0)
+            s->copy_rate = pdl_trainer_copy_rate(t);
         if (pdl_comm_size(comm) > 1)
             st = pdl_comm_allreduce(comm, &most, &most, 1, PDL_COMM_I64,
                                     PDL_COMM_MAX, err);

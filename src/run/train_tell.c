@@ -250,6 +250,8 @@ static void size_told(struct session *s)
     pdl_json_kint(&j, "most_bytes", x->most_bytes);
     if (*s->on_host)
         pdl_json_kstr(&j, "on_host", s->on_host);
+    if (s->copy_rate > 0)
+        pdl_json_knum(&j, "copy_bytes_per_s", s->copy_rate);
     memory_json(&j, &x->memory);
     pdl_json_end(&j);
 }

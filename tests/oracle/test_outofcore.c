@@ -147,7 +147,7 @@ static void states_are_divided(void **state)
 
     (void)state;
     begin(&q, "gpt:layers=12,hidden=1024,heads=16,ffn=4096,vocab=4000,seq=512",
-          "dgx-a100:node.pes=1", 8);
+          "dgx-a100:node.pes=1", 16);
     q.oracle.precision = PDL_PREC_BF16;
     q.oracle.optimizer_slots = 2;
     q.po.dtype = PDL_BF16;

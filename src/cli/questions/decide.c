@@ -7,8 +7,9 @@
  * gets as much less room until the plan fits.
  *
  * The rates are those of --system ('paradl calibrate' writes this machine's, a
- * GPU's are among the built-in ones); else guessed for a host, with the rate at
- * which its memory, or --far, takes copies measured now. */
+ * GPU's are among the built-in ones), and for copies what the device measures;
+ * else guessed for a host, with the rate at which its memory, or --far, takes
+ * copies measured now. */
 #include "cli/questions/decide.h"
 
 #include "cli/output/projection.h"
@@ -54,6 +55,7 @@ struct decision {
     struct pdl_system sys;
     const char *plain; /* the strategy as it was asked for */
     int64_t taken;     /* by the runtime, for the last plan asked about */
+    double copy_rate;  /* of the device, measured by it; 0: not known */
 };
 
 bool cli_decides(const struct pdl_args *args)
@@ -165,7 +167,9 @@ static enum pdl_status machine(struct decision *d, struct pdl_err *err)
              : pdl_system_read(d->a,
                                (struct pdl_bytes){GUESSED, sizeof GUESSED - 1},
                                "here", &d->sys, err);
-    if (st == PDL_OK && (!gpu || !(d->sys.node.host.pcie_bytes_per_s > 0)))
+    if (st == PDL_OK && gpu && d->copy_rate > 0)
+        d->sys.node.host.pcie_bytes_per_s = d->copy_rate;
+    else if (st == PDL_OK && (!gpu || !(d->sys.node.host.pcie_bytes_per_s > 0)))
         measure(d);
     d->sys.pe.memory_usable = 1;
     return st;
@@ -183,6 +187,10 @@ static enum pdl_status read_size(struct decision *d, const struct pdl_buf *text,
 
     if (st != PDL_OK)
         return st;
+    x = pdl_doc_get(root, "copy_bytes_per_s");
+    if (x &&
+        pdl_doc_num(x, PDL_UNIT_NONE, 0, 1e15, &d->copy_rate, err) != PDL_OK)
+        return PDL_EPARSE;
     x = pdl_doc_get(root, "most_bytes");
     return x ? pdl_doc_int(x, 0, INT64_MAX, &d->taken, err)
              : pdl_fail(err, PDL_EPARSE, "paradl-run: says no size");

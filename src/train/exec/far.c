@@ -131,6 +131,53 @@ void train_far_close(pdl_trainer *t)
         free(f->at);
 }
 
+/* ---- the link --- */
+
+enum { TRIED = 64 << 20, ROUNDS = 4 };
+
+/* Seconds of a round: as much there as back. */
+static double copy_both(pdl_trainer *t, void *const *here, void *const *there)
+{
+    const struct train_device *d = t->device;
+    void *s = t->backend_state;
+    double start = pdl_clock_s();
+    bool ok = d->copy(s, TRAIN_OUT, TRAIN_TO_HOST, there[0], here[0], TRIED,
+                      NULL) == PDL_OK &&
+              d->copy(s, TRAIN_IN, TRAIN_TO_DEVICE, here[1], there[1], TRIED,
+                      NULL) == PDL_OK &&
+              d->finish(s, d->record(s, TRAIN_OUT), NULL) == PDL_OK &&
+              d->finish(s, d->record(s, TRAIN_IN), NULL) == PDL_OK;
+
+    return ok ? pdl_clock_s() - start : 0;
+}
+
+double pdl_trainer_copy_rate(pdl_trainer *t)
+{
+    const struct train_device *d = t->device;
+    void *here[2] = {NULL, NULL}, *there[2] = {NULL, NULL};
+    double best = 0;
+    bool ok = d && d->take_host;
+
+    for (int i = 0; i < 2 && ok; i++) {
+        there[i] = d->take_host(t->backend_state, TRIED);
+        ok = there[i] &&
+             d->alloc(t->backend_state, TRIED, &here[i], NULL) == PDL_OK;
+    }
+    for (int i = 0; i < ROUNDS && ok; i++) {
+        double s = copy_both(t, here, there);
+
+        if (s > 0 && TRIED / s > best)
+            best = TRIED / s;
+    }
+    for (int i = 0; d && i < 2; i++) {
+        if (there[i])
+            d->give_host(t->backend_state, there[i]);
+        if (here[i])
+            d->free(t->backend_state, here[i]);
+    }
+    return best;
+}
+
 /* ---- running --- */
 
 /* A weight is of no micro-batch. */
