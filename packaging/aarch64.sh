@@ -113,6 +113,7 @@ done
 "$paradl" train lenet5 --batch 16 --strategy data=2 --virtual --emit "$tmp/plan" >/dev/null
 losses() { "$@" train --plan "$tmp/plan" --data synthetic --samples 64 --virtual \
     --backend ref --no-test --json | sed -n 's/.*"loss": \([0-9.]*\).*/\1/p' | cut -c1-7; }
+must "losses" grep -q . <(losses "${paradl}-run")
 must "training" diff <(losses "${paradl}-run") <(losses qemu-aarch64-static "$tmp/build/paradl-run")
 [ $bad = 0 ] && echo "aarch64: $(basename "$tmp"/dist/*.whl) works, as here"
 exit $bad
