@@ -104,8 +104,8 @@ struct pdl_attr {
     int64_t dims[PDL_MAX_RANK]; /* each row of the operator table says what */
 };
 
-/* How a configuration's router weighs experts, where the graph, whose softmax is
- * over those that are chosen, has less: launch files say it. */
+/* How a configuration's router weighs experts, where the graph, whose softmax
+ * is over those that are chosen, has less: launch files say it. */
 struct pdl_router {
     bool softmax_first;        /* over all experts; weights need not add to 1 */
     double scale;              /* of their sum; 0 reads as 1 */

@@ -46,9 +46,8 @@ struct cli_for cli_framework_for(const struct pdl_model *m, const char *asked,
         return (struct cli_for){
             "megatron", "the default for transformers; --framework chooses"};
     if (transformer)
-        return (struct cli_for){"pytorch",
-                                "the default for transformers that megatron's "
-                                "launch file cannot say; --framework chooses"};
+        return (struct cli_for){"pytorch", "megatron's launch file cannot say "
+                                           "it; --framework chooses"};
     return (struct cli_for){"own", "the default for networks that are no "
                                    "transformers; --framework chooses"};
 }
