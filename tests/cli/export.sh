@@ -30,7 +30,6 @@ $paradl project deepseekv4-flash:layers=2,seq=512 --system dgx-h100 --strategy d
 $paradl plan $data/hf/gpt-oss-20b.json --system dgx-h100 --pes 8 --batch 8 --export megatron -o y; echo "rc $?"
 test -e y; echo "nothing written: $?"
 for m in bert-base $data/hf/gemma-4-31b-it.json gpt2; do
-    $paradl plan $m --system dgx-h200 --pes 8 --batch 64 --top 1 | sed -n '1,/)/p' | tr -s ' \n' ' ' |
-        grep -o "for [a-z]* (.*)"
+    $paradl plan $m --system dgx-h200 --pes 8 --batch 64 --top 1 | sed -n '1,/)/p'
 done
 $paradl project bert-base --system dgx-h200 --strategy data=8 --batch 64 --framework megatron | grep -A1 "no job"

@@ -434,15 +434,6 @@ static int64_t state_of(const struct oracle *o, const struct pdl_plan_stage *s,
     return n;
 }
 
-/* With ZeRO 1 and 2 the runtime has the part that it updates beside the whole;
- * frameworks update a view of it. */
-static bool stays(const struct oracle *o, const struct pdl_plan_tensor *t)
-{
-    return t->kind == PDL_PLAN_WEIGHT ||
-           (t->kind == PDL_PLAN_STATE && o->pe.core &&
-            o->opt->parameters != PDL_IDEAL);
-}
-
 /* What stays there of a stage. */
 static void find_base(const struct oracle *o, int stage, const int64_t *size,
                       struct oracle_lived *l)
@@ -455,7 +446,7 @@ static void find_base(const struct oracle *o, int stage, const int64_t *size,
         const struct pdl_plan_tensor *t = &o->p->tensors[i];
         int bits = pdl_dtype_bits(t->dtype);
 
-        if (!stays(o, t) || t->stage != stage)
+        if (t->kind != PDL_PLAN_WEIGHT || t->stage != stage)
             continue;
         l->weights += oracle_times(o, t->round) * size[i];
         if (bits > 0)
