@@ -82,7 +82,7 @@ INLINE int64_t encode_block(const uint32_t *u, int64_t n, uint8_t *out)
 INLINE bool exponents(const uint8_t *in, int64_t n, int64_t nfar, uint8_t *e)
 {
     const uint8_t *near = in + HEAD + 3 * n, *far = near + (n + 1) / 2;
-    uint8_t four[BLOCK + 1], most = in[1], bad = 0;
+    uint8_t four[BLOCK + 1] = {0}, most = in[1], bad = 0;
     int64_t found = 0;
 
     for (int64_t i = 0; i < (n + 1) / 2; i++) {
