@@ -17,7 +17,7 @@ enum { SOME = 256 };
 
 MANY_TARGETS static int64_t encode_bf16(const float *x, int64_t n, uint8_t *out)
 {
-    uint16_t h[SOME];
+    uint16_t h[SOME] = {0};
 
     for (int64_t at = 0; at < n; at += SOME) {
         int64_t k = n - at < SOME ? n - at : SOME;
@@ -32,7 +32,7 @@ MANY_TARGETS static int64_t encode_bf16(const float *x, int64_t n, uint8_t *out)
 MANY_TARGETS static bool decode_bf16(const uint8_t *in, int64_t bytes,
                                      int64_t n, float *x)
 {
-    uint16_t h[SOME];
+    uint16_t h[SOME] = {0};
 
     if (bytes != room(n))
         return false;
@@ -49,7 +49,7 @@ MANY_TARGETS static bool decode_bf16(const uint8_t *in, int64_t bytes,
 MANY_TARGETS static int64_t encode_fp16(const float *x, int64_t n, uint8_t *out)
 {
     const float most = 65504;
-    uint16_t h[SOME];
+    uint16_t h[SOME] = {0};
 
     for (int64_t at = 0; at < n; at += SOME) {
         int64_t k = n - at < SOME ? n - at : SOME;
@@ -67,7 +67,7 @@ MANY_TARGETS static int64_t encode_fp16(const float *x, int64_t n, uint8_t *out)
 MANY_TARGETS static bool decode_fp16(const uint8_t *in, int64_t bytes,
                                      int64_t n, float *x)
 {
-    uint16_t h[SOME];
+    uint16_t h[SOME] = {0};
 
     if (bytes != room(n))
         return false;

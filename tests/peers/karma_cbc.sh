@@ -10,14 +10,20 @@ if ! command -v cbc >/dev/null; then
     exit 77
 fi
 flock "$build" ninja -C "$build" peer_karma_cbc >"$tmp/log" 2>&1 || { tail "$tmp/log"; exit 1; }
+optimum() { # OPTIONS: of a.lp
+    cbc "$tmp/a.lp" ratio 0 allow 0 "$@" solve solution "$tmp/a.sol" >"$tmp/log" 2>&1
+    awk 'NR == 1 { print $1 == "Optimal" ? $NF : "none" }' "$tmp/a.sol"
+}
 cases=${KARMA_CASES:-520}
 bad=0 none=0 larger=0
 for ((i = 0; i < cases; i++)); do
     blocks=$((2 + i % 11)) groups=$((i / 11 % 3))
     "$build/peer_karma_cbc" $i $blocks $groups >"$tmp/a.lp" || exit 1
     read -r _ ours exact < <(head -1 "$tmp/a.lp")
-    cbc "$tmp/a.lp" ratio 0 allow 0 solve solution "$tmp/a.sol" >"$tmp/log" 2>&1
-    theirs=$(awk 'NR == 1 { print $1 == "Optimal" ? $NF : "none" }' "$tmp/a.sol")
+    theirs=$(optimum)
+    # its preprocessing loses the optimum of one in hundreds (2.10.8)
+    awk -v a="$ours" -v b="$theirs" 'BEGIN { exit !(a + 0 < b * (1 - 1e-5)) }' &&
+        theirs=$(optimum preprocess off)
     if [ "$ours" = none ] || [ "$theirs" = none ]; then
         none=$((none + 1))
         [ "$ours" = "$theirs" ] && continue

@@ -129,8 +129,33 @@ def slopes(c, heads):
                         dtype=torch.float64)
 
 
+def cubic(c, x):
+    """By four neighbours, those beyond an end as the end (Keys, 1981)."""
+    a = c["given_alpha"]
+
+    def weight(t):
+        t = t.abs()
+        return torch.where(t <= 1, ((a + 2) * t - (a + 3)) * t * t + 1, torch.where(
+            t < 2, (((t - 5) * t + 8) * t - 4) * a, torch.zeros_like(t)))
+
+    for d, n in enumerate(c["dims"]):
+        m = x.shape[d + 2]
+        i = torch.arange(n, dtype=torch.float64)
+        at = i * (m - 1) / max(n - 1, 1) if c["offset"] else \
+            (i + c["given_beta"]) * m / n - c["given_beta"]
+        w = torch.zeros(n, m, dtype=torch.float64)
+        for k in range(-1, 3):
+            near = at.floor() + k
+            w.index_put_((i.long(), near.clamp(0, m - 1).long()),
+                         weight(at - near), accumulate=True)
+        x = torch.tensordot(x, w.to(x), ([d + 2], [1])).movedim(-1, d + 2)
+    return x
+
+
 def resize(c, x):
     """Linear: along one dimension after the other, by a matrix each."""
+    if c["given_alpha"] < 0:
+        return cubic(c, x)
     if not c["given_alpha"] > 0:
         return F.interpolate(x, c["dims"], mode="nearest")
     for d, n in enumerate(c["dims"]):

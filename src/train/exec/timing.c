@@ -68,7 +68,7 @@ static int ascending(const void *a, const void *b)
 double train_clock_median(const struct train_clock *c)
 {
     int64_t n = c->npaces / 2 + c->npaces % 2;
-    double last[PACES];
+    double last[PACES] = {0};
 
     n = n > PACES ? PACES : n;
     for (int64_t i = 0; i < n; i++)
