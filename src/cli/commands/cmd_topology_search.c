@@ -409,7 +409,7 @@ static int search(const struct pdl_args *args)
     signal(SIGINT, on_interrupt);
     if (args->json) {
         pdl_json_init(&w, &b.sink);
-        pdl_json_schema(&w, "topology_search");
+        pdl_json_schema(&w, "topology-search");
         pdl_json_kint(&w, "radix", o->radix > 0 ? o->radix : 64);
         pdl_json_key(&w, "answers");
         pdl_json_array(&w);
