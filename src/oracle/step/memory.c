@@ -87,7 +87,7 @@ static bool is_kept(const struct oracle *o, int t)
            o->p->tensors[t].kind == PDL_PLAN_STATE;
 }
 
-/* ---- what no tensor of the plan stands for ----------------------------------- */
+/* ---- buffers of gradients ---------------------------------------------------- */
 
 /* Bytes for one weight in buffers of gradients; 0: the plan's own. */
 static double buffer_bytes(const struct oracle *o)
@@ -115,85 +115,6 @@ static int64_t gradient_size(const struct oracle *o, int t, int64_t bytes)
     return asked > 0 && own > 0 ? bytes / own * asked : bytes;
 }
 
-static enum pdl_op_id node_op(const struct oracle *o,
-                              const struct pdl_plan_op *op)
-{
-    return op->node >= 0 ? pdl_op_id(o->p->model->nodes[op->node].op)
-                         : PDL_ID_OTHER;
-}
-
-/* Scores that attention stores for backward. */
-static int64_t scores(const struct oracle *o, const struct pdl_plan_op *op,
-                      int64_t rank)
-{
-    struct pdl_shape s = {.kind = PDL_SHAPE_ATTENTION};
-
-    if (!o->opt->unfused || oracle_steps_flash(o) ||
-        op->kind != PDL_PLAN_OP_COMPUTE || node_op(o, op) != PDL_ID_ATTENTION ||
-        !oracle_attention_shape(o, op->node, rank, &s))
-        return 0;
-    return (int64_t)((double)(s.n * s.groups * s.in[0] * s.out[0]) *
-                     oracle_score_bytes(o));
-}
-
-/* Where each maximum was found, which our runtime keeps: a byte, or four where
- * a window has more places (src/train/backends/cpu/cpu_pool.c). */
-static int64_t positions(const struct oracle *o, const struct pdl_plan_op *op,
-                         int64_t rank)
-{
-    const struct pdl_node *n;
-    int64_t volume = 1;
-
-    if (!o->pe.own || o->opt->parameters == PDL_IDEAL ||
-        op->kind != PDL_PLAN_OP_COMPUTE || op->part > 0 ||
-        node_op(o, op) != PDL_ID_MAX_POOL || o->p->forward_op[op->node] < 0)
-        return 0;
-    n = &o->p->model->nodes[op->node];
-    for (int i = 0; i < PDL_MAX_SPATIAL; i++)
-        volume *= n->attr.kernel[i] > 0 ? n->attr.kernel[i] : 1;
-    return pdl_plan_elements(o->p, o->p->ops[o->p->forward_op[op->node]].out[0],
-                             rank) *
-           (volume < 256 ? 1 : 4);
-}
-
-/* What the forward operation of a layer keeps for backward beside tensors of
- * the plan. */
-static int64_t keeps(const struct oracle *o, const struct pdl_plan_op *op,
-                     int64_t rank)
-{
-    int64_t found = positions(o, op, rank);
-
-    if (!o->opt->unfused && !o->opt->framework)
-        return found;
-    return found + scores(o, op, rank) + oracle_eager_indices(o, op, rank) +
-           oracle_steps_keeps(o, (int)(op - o->p->ops), rank);
-}
-
-/* Are the classes of the logits on several ranks? */
-static bool is_cut(const struct pdl_plan *p, int t)
-{
-    for (int f = 0; f < p->mesh->nfactors; f++)
-        if (p->tensors[t].place.at[f] == p->tensors[t].ndims - 1)
-            return true;
-    return false;
-}
-
-/* The loss of 16-bit logits is computed in more. */
-static int64_t logits(const struct oracle *o, const struct pdl_plan_op *op,
-                      const int64_t *size)
-{
-    const struct pdl_framework *f = o->opt->framework;
-
-    double each;
-
-    if (!f || op->kind != PDL_PLAN_OP_COMPUTE || op->node >= 0 || op->nin < 1)
-        return 0;
-    each = f->cut_logit_bytes > 0 && is_cut(o->p, op->in[0])
-               ? f->cut_logit_bytes
-               : f->logit_bytes;
-    return (int64_t)((double)size[op->in[0]] / 2 * each);
-}
-
 /* Is the layer's operation run again before backward? */
 static bool recomputes_attention(const struct oracle *o,
                                  const struct pdl_plan_op *op)
@@ -216,16 +137,16 @@ static bool recomputes_add(const struct oracle *o, const struct pdl_plan_op *op)
 static void begin_extra(const struct oracle *o, const struct pdl_plan_op *op,
                         bool back, struct tally *t)
 {
-    int64_t n = keeps(o, op, t->rank);
+    int64_t n = oracle_keeps(o, (int)(op - o->p->ops), t->rank);
 
-    t->extra = logits(o, op, t->size);
+    t->extra = oracle_logits(o, op, t->size);
     if (op->pass == PDL_FORWARD && !back && recomputes_attention(o, op))
         t->extra += n;
     else if (op->pass == PDL_FORWARD)
         t->live[PDL_PLAN_ACTIVATION] += n;
     if (op->pass == PDL_FORWARD && !back && o->opt->dropout > 0 &&
         !recomputes_add(o, op) && op->kind == PDL_PLAN_OP_COMPUTE &&
-        node_op(o, op) == PDL_ID_ADD)
+        oracle_op_id(o, (int)(op - o->p->ops)) == PDL_ID_ADD)
         t->live[PDL_PLAN_ACTIVATION] += t->size[op->out[0]] / 2; /* mask */
 }
 
@@ -234,7 +155,8 @@ static void end_extra(const struct oracle *o, const struct pdl_plan_op *op,
 {
     t->extra = t->work = t->buffers = 0;
     if (op->pass == PDL_BACKWARD_DATA)
-        t->live[PDL_PLAN_ACTIVATION] -= keeps(o, op, t->rank);
+        t->live[PDL_PLAN_ACTIVATION] -=
+            oracle_keeps(o, (int)(op - o->p->ops), t->rank);
 }
 
 /* A tensor comes (1) or goes (-1). */

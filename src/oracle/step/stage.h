@@ -45,6 +45,11 @@ struct oracle_lived {
     int64_t ahead;
 };
 
+/* keeps.c: what an operation keeps for backward beside tensors of the plan, if
+ * it is forward's; what the loss of 16-bit logits is computed in more */
+int64_t oracle_keeps(const struct oracle *o, int op, int64_t rank);
+int64_t oracle_logits(const struct oracle *o, const struct pdl_plan_op *op,
+                      const int64_t *size);
 /* memory.c: tensors that are made again inside a kernel, by model tensor */
 bool *oracle_find_inside(const struct oracle *o);
 /* Bytes of all tensors on a rank, whatever their stage; those of one stage. */
