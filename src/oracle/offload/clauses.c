@@ -3,7 +3,7 @@
  * Decisions on a chain as clauses of a strategy: the layers of each way that
  * there is of treating a layer, joined by '+'. Neighbours that are made again
  * stay blocks of their own. */
-#include "oracle/step/chain.h"
+#include "oracle/offload/chain.h"
 
 /* Bits of a way. */
 enum { AGAIN = 1, AWAY = 2, HOST = 4, WAYS = 8 };

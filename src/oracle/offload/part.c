@@ -6,7 +6,7 @@
  * anyway. The sets that are tried grow by one heavy layer after another, in the
  * order of seconds a byte; the one is taken whose share of the unit's bytes is
  * furthest above its share of the seconds for which all is made again. */
-#include "oracle/step/chain.h"
+#include "oracle/offload/chain.h"
 
 #include <string.h>
 

@@ -13,7 +13,7 @@
  * of units (states.c), where the strategy does not send them all. Limits: one
  * stage; weights stay; at most 60 blocks, neighbours of longer chains decide
  * alike. */
-#include "oracle/step/chain.h"
+#include "oracle/offload/chain.h"
 
 /* FEW: part of the memory below which states are not looked at */
 enum { MOST_UNITS = 60, TRIES = 8, FEW = 16 };

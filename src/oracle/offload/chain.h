@@ -1,8 +1,9 @@
-/* The chain of blocks that swap=karma decides on: what its files share. */
-#ifndef ORACLE_CHAIN_H
-#define ORACLE_CHAIN_H
+/* offload: what of a step goes to the host, decided block by block and written
+ * as clauses of a strategy. The chain of blocks that swap=karma decides on. */
+#ifndef ORACLE_OFFLOAD_CHAIN_H
+#define ORACLE_OFFLOAD_CHAIN_H
 
-#include "oracle/step/states.h"
+#include "oracle/offload/states.h"
 
 struct chain {
     pdl_arena *arena;

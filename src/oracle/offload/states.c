@@ -9,7 +9,7 @@
  * their neighbours go with them. Gradients of the last units come first, so that
  * many go together there and few at the other end: six are enough for nearly any
  * part of the states. */
-#include "oracle/step/states.h"
+#include "oracle/offload/states.h"
 
 enum { CHOOSE = 6 };
 
