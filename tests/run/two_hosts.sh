@@ -70,7 +70,10 @@ END
 
 run=(on_hosts)
 train data=2 1000000 >"$tmp/cut" &
-sleep 4
+for _ in $(seq 300); do # until it trains
+    grep -q '"loss"' "$tmp/cut" && break
+    sleep .2
+done
 ip netns pids "$host_b" | xargs -r kill -9
 wait $!
 rc=$?
