@@ -275,6 +275,59 @@ static void a_group_of_a_device_is_priced_as_one(void **state)
     pdl_arena_destroy(a);
 }
 
+/* Rows of groups in another precision answer nothing: each operation is asked
+ * for by itself, none is free. */
+static void groups_of_other_precisions_do_not_count(void **state)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct machine *m = machine(a), *alone = machine(a);
+    const struct pdl_plan *p = plan_of(a, "resnet18:input=64", "data=1", 4);
+    int n = 0;
+
+    (void)state;
+    m->sys.pe.arch = alone->sys.pe.arch = "hopper";
+    measure(m, p);
+    measure(alone, p);
+    measure_groups(m, p);
+    for (int64_t i = alone->sys.pe.nprofile; i < m->sys.pe.nprofile; i++)
+        m->row[i].precision = "bf16";
+    for (int i = 0; i < p->nops; i++, n++)
+        assert_true(
+            p->group[i] < 0 ||
+            (priced(m, p, i) > 0 && priced(m, p, i) == priced(alone, p, i)));
+    assert_true(n > 60);
+    pdl_arena_destroy(a);
+}
+
+/* What the runtime measured of itself on a GPU says nothing of PyTorch there. */
+static void other_frameworks_have_none_of_its_rows(void **state)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct machine *m = machine(a), *none = machine(a);
+    const struct pdl_plan *p = plan_of(a, "resnet18:input=64", "data=1", 4);
+    struct pdl_oracle_options o = {.parameters = PDL_EMPIRICAL,
+                                   .precision = PDL_PREC_FP32,
+                                   .optimizer_slots = 1};
+    struct pdl_projection with, without;
+    struct pdl_err err;
+
+    (void)state;
+    m->sys.pe.arch = none->sys.pe.arch = "hopper";
+    measure(m, p);
+    measure_groups(m, p);
+    for (int own = 0; own < 2; own++) {
+        assert_int_equal(
+            pdl_framework_open(a, own ? "own" : "pytorch", &o.framework, &err),
+            PDL_OK);
+        assert_int_equal(pdl_project(p, &m->sys, &o, &with, &err), PDL_OK);
+        assert_int_equal(pdl_project(p, &none->sys, &o, &without, &err),
+                         PDL_OK);
+        assert_true((with.step_s == without.step_s) == !own);
+        assert_true((with.allocated_bytes == without.allocated_bytes) == !own);
+    }
+    pdl_arena_destroy(a);
+}
+
 /* What calibrate asks: a row of one network as the rows of others have it. */
 static void a_row_is_estimated_from_others(void **state)
 {
@@ -460,6 +513,8 @@ int main(void)
         cmocka_unit_test(unseen_kernels_are_priced_by_their_kin),
         cmocka_unit_test(other_precisions_do_not_count),
         cmocka_unit_test(a_group_of_a_device_is_priced_as_one),
+        cmocka_unit_test(groups_of_other_precisions_do_not_count),
+        cmocka_unit_test(other_frameworks_have_none_of_its_rows),
         cmocka_unit_test(a_row_is_estimated_from_others),
         cmocka_unit_test(a_wrong_row_is_felt),
         cmocka_unit_test(the_workspace_is_part_of_the_memory),

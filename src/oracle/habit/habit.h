@@ -65,6 +65,9 @@ enum { ORACLE_CALL = 20 };
 int oracle_issued(const struct oracle *o, int op);
 /* As they are: our own runtime, or what no framework adds to. */
 bool oracle_runs_plans(const struct oracle *o);
+/* The PE as this job uses it: what the runtime measured of itself on a device is
+ * nothing that another framework has there. */
+void oracle_settle_pe(struct oracle *o);
 int oracle_issued_comm(const struct oracle *o, int op); /* of a collective */
 /* and what it holds: indices of largest elements, copies of what it overwrites, bytes of a gradient (0: the
  * plan's) */

@@ -17,6 +17,14 @@ bool oracle_runs_plans(const struct oracle *o)
     return !f || strcmp(f->name, "own") == 0;
 }
 
+void oracle_settle_pe(struct oracle *o)
+{
+    oracle_pe_settle(&o->sys->pe, o->opt->precision, &o->pe);
+    if (o->pe.core || oracle_runs_plans(o))
+        return;
+    o->pe.own = o->pe.joins = false;
+}
+
 bool oracle_is_copy(enum pdl_plan_op_kind kind)
 {
     return kind == PDL_PLAN_OP_COPY_OUT || kind == PDL_PLAN_OP_COPY_IN;

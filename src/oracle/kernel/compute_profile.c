@@ -300,35 +300,36 @@ static double answer(const struct question *q)
     return by_parts(&l, q->key.dims, q->key.ndims) * left_over(&l, &q->key);
 }
 
-/* The group that the operation is run in, by the word of rows; NULL: none. */
-static const struct pdl_plan_group *group_of(const struct oracle *o, int op)
+/* The group that the operation is run in, and its key, where rows have an answer
+ * for it in this precision; NULL: its operations are asked for one by one. */
+static const struct pdl_plan_group *group_of(const struct oracle *o, int op,
+                                             int64_t rank, struct question *q)
 {
     const struct pdl_plan_group *g;
 
     if (!o->pe.joins || !o->p->group || o->p->group[op] < 0)
         return NULL;
     g = &o->p->groups[o->p->group[op]];
-    for (int64_t i = 0; i < o->sys->pe.nprofile; i++) {
-        const struct pdl_profile_row *r = &o->sys->pe.profile[i];
-
-        if (strncmp(r->op, "run.", 4) == 0 && strcmp(r->op + 4, g->name) == 0)
+    if (!pdl_plan_group_key(o->p, g, rank, &q->key))
+        return NULL;
+    for (int64_t i = 0; i < q->pe->nprofile; i++)
+        if (is_alike(&q->pe->profile[i], &q->key, q->precision, "run.",
+                     SAME_OPERATOR))
             return g;
-    }
     return NULL;
 }
 
 /* Its first operation has all that a group takes. */
 static double ask(const struct oracle *o, int op, int64_t rank, enum asked what)
 {
-    const struct pdl_plan_group *g = group_of(o, op);
     struct question q = {.pe = &o->sys->pe,
                          .precision = pdl_precision_name(o->opt->precision),
                          .what = what};
+    const struct pdl_plan_group *g = group_of(o, op, rank, &q);
 
     if (g && g->op[0] != op)
         return 0;
-    if (g ? !pdl_plan_group_key(o->p, g, rank, &q.key)
-          : !pdl_plan_op_key(o->p, op, rank, &q.key))
+    if (!g && !pdl_plan_op_key(o->p, op, rank, &q.key))
         return -1;
     if (o->p->ops[op].kind == PDL_PLAN_OP_UPDATE)
         q.key.dims[PDL_KEY_CLASS] = o->opt->optimizer_slots;

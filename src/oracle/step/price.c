@@ -141,7 +141,7 @@ double oracle_forward_s(const struct pdl_plan *plan,
     struct stage_ran ran = {.forward = -1};
     struct stream_price *price;
 
-    oracle_pe_settle(&sys->pe, opt->precision, &o.pe);
+    oracle_settle_pe(&o);
     oracle_leave_out(&o, &changed);
     o.arena = pdl_arena_create(PDL_ARENA_DEFAULT);
     if (o.arena && oracle_prepare(&o) &&

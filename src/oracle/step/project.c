@@ -76,7 +76,7 @@ void oracle_settle(struct oracle *o, struct oracle_changed *c)
 {
     bool eight = oracle_is_narrow(o->opt->precision);
 
-    oracle_pe_settle(&o->sys->pe, o->opt->precision, &o->pe);
+    oracle_settle_pe(o);
     if (eight)
         oracle_pe_settle(&o->sys->pe, PDL_PREC_BF16, &o->pe16);
     oracle_leave_out(o, c);
