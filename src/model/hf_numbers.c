@@ -237,6 +237,19 @@ static bool is_said(const struct model_fields *f, const char *key)
     return d && strcmp(d->text, "false") != 0;
 }
 
+/* Is it said, and another number than most networks have, or a word? */
+static bool is_unusual(struct model_fields *f, const char *key, double most)
+{
+    const char *const keys[] = {key, NULL};
+    double v;
+
+    if (!is_said(f, key))
+        return false;
+    return pdl_doc_num(first_of(f, keys), PDL_UNIT_NONE, -1e12, 1e12, &v,
+                       NULL) != PDL_OK ||
+           (v > 0 && v != most);
+}
+
 /* Numbers and lists that networks are published with and the graph has not. */
 static void read_odd(pdl_arena *a, struct model_fields *f, struct model_tf *tf)
 {
@@ -259,13 +272,9 @@ static void read_odd(pdl_arena *a, struct model_fields *f, struct model_tf *tf)
     static const char local[] = "attention_types";
     const struct pdl_doc *d = model_field_doc(f, local, sizeof local - 1);
 
-    for (size_t i = 0; i < sizeof odds / sizeof odds[0]; i++) {
-        const char *const keys[] = {odds[i].key, NULL};
-        double v = is_said(f, odds[i].key) ? number(f, keys) : 0;
-
-        if (v > 0 && v != odds[i].usual)
+    for (size_t i = 0; i < sizeof odds / sizeof odds[0]; i++)
+        if (is_unusual(f, odds[i].key, odds[i].usual))
             odd(a, tf, odds[i].what);
-    }
     /* [[["global", "local"], 12]] */
     if (d && d->kind == PDL_DOC_LIST && d->child && d->child->child &&
         d->child->child->count > 1)

@@ -559,6 +559,34 @@ static void a_sequence_longer_than_the_positions_is_refused(void **state)
     pdl_arena_destroy(r.arena);
 }
 
+/* MPT writes words where others write numbers. */
+static void a_scale_that_is_a_word_is_named_not_refused(void **state)
+{
+    static const struct {
+        const char *key;
+        bool odd;
+    } rows[] = {
+        {", \"logit_scale\": \"inv_sqrt_d_model\"}", true},
+        {", \"logit_scale\": 0.25}", true},
+        {", \"logit_scale\": 1}", false},
+        {", \"logit_scale\": null}", false},
+        {", \"logit_scale\": false}", false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+        char *text = pdl_arena_printf(a, "%s%s", LLAMA, rows[i].key);
+        const struct pdl_model *m;
+
+        assert_int_equal(pdl_model_hf(a, (struct pdl_bytes){text, strlen(text)},
+                                      "config.json", NULL, &m, NULL),
+                         PDL_OK);
+        assert_true((m->inexact != NULL) == rows[i].odd);
+        pdl_arena_destroy(a);
+    }
+}
+
 static void too_little_memory_is_said(void **state)
 {
     struct pdl_err err = {"", ""};
@@ -600,6 +628,7 @@ int main(void)
         cmocka_unit_test(the_architecture_decides_about_the_head),
         cmocka_unit_test(bad_input_is_refused_in_one_clear_line),
         cmocka_unit_test(a_sequence_longer_than_the_positions_is_refused),
+        cmocka_unit_test(a_scale_that_is_a_word_is_named_not_refused),
         cmocka_unit_test(too_little_memory_is_said),
     };
 
