@@ -23,9 +23,9 @@ struct titan {
     int64_t parts, part_layers[MAX_PARTS];
     bool shard_all; /* -1: all ranks that are left */
     bool offload;
-    bool no_seq; /* of a recipe's tensor ranks */
-    /* a recipe's, in tokens; 0: it is a TOML file */
-    int64_t step_tokens, micro_tokens;
+    bool no_seq;                       /* of a recipe's tensor ranks */
+    bool recipe;                       /* Python; else a TOML file */
+    int64_t step_tokens, micro_tokens; /* a recipe's; 0: not in it */
     char checkpointing[40];
     char model[64], flavor[64], mode[32], option[32], schedule[40], type[32];
     char rotate[32], reshard[32];
@@ -94,6 +94,7 @@ static const struct key keys[] = {
 struct line {
     const char *file;
     int number;
+    bool recipe; /* it begins with "config." */
     char section[64];
     char table[64], key[64], value[256]; /* of this line: where, what */
     const char *from, *to;               /* the value, all of its lines */
@@ -150,7 +151,8 @@ static void split_key(struct line *l)
     size_t n = sizeof recipe - 1;
     char *dot;
 
-    if (strncmp(l->key, recipe, n) == 0)
+    l->recipe = strncmp(l->key, recipe, n) == 0;
+    if (l->recipe)
         memmove(l->key, l->key + n, strlen(l->key + n) + 1);
     dot = strrchr(l->key, '.');
     snprintf(l->table, sizeof l->table, "%s", l->section);
@@ -316,6 +318,7 @@ static enum pdl_status read_lines(struct titan *t, struct pdl_bytes in,
                     strcmp(keys[k].name, l.key) != 0)
                     continue;
                 known = true;
+                t->recipe = t->recipe || l.recipe;
                 st = set(t, &keys[k], &l, err);
                 if (st != PDL_OK)
                     return st;
@@ -437,9 +440,14 @@ static void settle_recipe(struct titan *t, struct pdl_launch *out)
         report_note(out, "no activation_checkpoint in it: nothing is taken to "
                          "be recomputed");
     report_note(out, "what a recipe takes over from another is not known");
+    if (t->step_tokens < 1)
+        report_note(out, "no num_tokens_per_train_step in it: a step is taken "
+                         "to be one micro-batch of each data rank");
     if (s->tokens < 1)
         return;
     s->micro_batch = t->micro_tokens / s->tokens;
+    if (s->micro_batch > 0)
+        t->local_batch = s->micro_batch;
     s->global_batch = t->step_tokens / s->tokens;
 }
 
@@ -470,13 +478,14 @@ static void settle(struct titan *t, int64_t pes, struct pdl_launch *out)
     s->seq = s->tensor > 1 && !t->no_seq;
     s->bf16 = !t->type[0] || strcmp(t->type, "bfloat16") == 0;
     s->fp16 = strcmp(t->type, "float16") == 0;
-    if (t->step_tokens > 0)
+    if (t->local_batch == 0)
+        t->local_batch = 8;
+    if (t->recipe)
         settle_recipe(t, out);
     else
         settle_recompute(t, out);
     settle_schedule(t, out);
-    s->context_gather =
-        t->step_tokens == 0 && strcmp(t->rotate, "alltoall") != 0;
+    s->context_gather = !t->recipe && strcmp(t->rotate, "alltoall") != 0;
     s->offload_optimizer = t->offload;
     if (t->offload)
         report_note(out, "enable_cpu_offload is taken as offload=optimizer: "
@@ -493,8 +502,6 @@ static void settle(struct titan *t, int64_t pes, struct pdl_launch *out)
                               : 0;
     /* one data-parallel rank's batch; with stages it is cut in micro-batches
      * of one sample unless the file says their size */
-    if (t->local_batch == 0)
-        t->local_batch = 8;
     if (t->step_tokens > 0)
         return;
     if (s->pipe < 2)

@@ -397,6 +397,28 @@ static void torchtitan_recipes_are_read_by_their_lines(void **state)
     assert_null(out.model);
 }
 
+/* Python is a recipe whatever its base says of the batch. */
+static void a_recipe_without_a_batch_is_no_toml(void **state)
+{
+    static const char text[] =
+        "    config.training.max_context_length = 4096\n"
+        "    config.training.num_tokens_per_microbatch_per_dp_rank = 8192\n"
+        "    config.parallelism.data_parallel_shard_degree = 8\n"
+        "    config.activation_checkpoint = FullAC.Config()\n";
+    struct pdl_launch out;
+    int said = 0;
+
+    (void)state;
+    assert_int_equal(read_text("torchtitan", text, 0, &out, NULL), PDL_OK);
+    assert_string_equal(canonical(out.strategy),
+                        canonical("data=8,zero=3,recompute=full"));
+    assert_int_equal(out.batch, 16);
+    for (int k = 0; k < out.nnotes; k++)
+        said += strstr(out.note[k], "takes over") != NULL ||
+                strstr(out.note[k], "num_tokens_per_train_step") != NULL;
+    assert_int_equal(said, 2);
+}
+
 static void nonsense_is_one_line(void **state)
 {
     static const struct {
@@ -455,6 +477,7 @@ int main(void)
         cmocka_unit_test(what_is_left_out_is_said),
         cmocka_unit_test(torchtitan_says_precision_compiler_and_model),
         cmocka_unit_test(torchtitan_recipes_are_read_by_their_lines),
+        cmocka_unit_test(a_recipe_without_a_batch_is_no_toml),
         cmocka_unit_test(nonsense_is_one_line),
     };
     int rc;
