@@ -48,6 +48,7 @@ static const struct op_case op_cases[] = {
     {"max_pool", "max_pool", X(3, 6, 6), {K(2, 2), Q(2, 2)}},
     {"max_pool overlapping", "max_pool", X(2, 7, 7), {K(3, 3), Q(2, 2), P(1, 1)}},
     {"max_pool 3-D", "max_pool", X(2, 4, 4, 5), {K(2, 2, 2), Q(2, 2, 2)}},
+    {"max_pool 3-D, large windows", "max_pool", X(2, 7, 8, 7), {K(7, 7, 7)}},
     {"avg_pool", "avg_pool", X(3, 6, 6), {K(2, 2), Q(2, 2)}},
     {"avg_pool padded", "avg_pool", X(2, 7, 7), {K(3, 3), Q(2, 2), P(1, 1)}},
     {"avg_pool padded, counted", "avg_pool", X(2, 7, 7), {K(3, 3), Q(2, 2), P(1, 1), .count_pad = true}},

@@ -80,8 +80,9 @@ static const char *const by_host[] = {
 static const char *const forms_by_host[] = {
     "conv 1-D", "conv_transpose 2x2",
     "conv_transpose grouped", "conv_transpose 64",
-    "max_pool 3-D", "shuffled channels: apart",
-    "shuffled channels: joined", "hard_sigmoid, its own line",
+    "max_pool 3-D", "max_pool 3-D, large windows",
+    "shuffled channels: apart", "shuffled channels: joined",
+    "hard_sigmoid, its own line",
     "add stretched", "add a weight",
     "add a long weight", "add three",
     "add of features to an image", "mul stretched",
@@ -198,6 +199,7 @@ struct example {
     int64_t batch;
 };
 
+#define POOL   PDL_SOURCE_DIR "/tests/data/pool.yaml"
 #define GPT    "gpt:layers=2,hidden=32,heads=4,ffn=48,vocab=40,seq=16"
 #define RESNET "resnet-cifar:depth=8,input=16"
 #define MOE \
@@ -214,6 +216,7 @@ static const struct example examples[] = {
     {"lenet5", "channel=2",                    4},
     {"lenet5", "data=2,filter=2",              4},
     {"lenet5", "pipe=2",                       4},
+    {POOL,     "spatial=2",                    4},
     {RESNET,   "data=2,bn=sync",               8},
     {RESNET,   "spatial=2,bn=sync",            4},
     {RESNET,   "filter=2",                     4},

@@ -139,6 +139,16 @@ double train_momentum(const struct pdl_node *n)
     return n->attr.momentum > 0 ? n->attr.momentum : 0.1;
 }
 
+enum pdl_dtype train_places_type(const struct train_call *c)
+{
+    int64_t volume = 1;
+
+    for (int i = 0; i < PDL_MAX_SPATIAL; i++)
+        if (c->node->attr.kernel[i] > 0)
+            volume *= c->node->attr.kernel[i];
+    return volume <= UINT8_MAX && c->out[0].channels_last ? PDL_U8 : PDL_I32;
+}
+
 /* Half of the rows (of each direction, where both are seen) are for distances
  * one by one, the others for ranges that grow geometrically up to FAR, the
  * last for all beyond. */

@@ -212,6 +212,9 @@ const char *train_function(const struct pdl_node *n);
 double train_epsilon(const struct pdl_node *n);
 /* The share of a batch in running statistics. */
 double train_momentum(const struct pdl_node *n);
+/* Positions of maxima in their windows: bytes where they fit and images lie
+ * channels last. */
+enum pdl_dtype train_places_type(const struct train_call *c);
 /* The row of attention's table of `rows` distances that a key reads which lies
  * `ahead` positions ahead of the query (T5: Raffel et al., 2020, 2.1). */
 int64_t train_distance_row(int64_t rows, bool causal, int64_t ahead);

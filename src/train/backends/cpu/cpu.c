@@ -119,7 +119,7 @@ static enum train_aux aux(const struct train_call *c, struct train_array *a)
         return TRAIN_AUX_LOCAL;
     kind = train_ref.aux(c, a);
     if (kind == TRAIN_AUX_LIKE_Y && pdl_op_id(c->node->op) == PDL_ID_MAX_POOL)
-        a->dtype = train_cpu_pool_aux(c);
+        a->dtype = train_places_type(c);
     return kind;
 }
 

@@ -61,7 +61,6 @@ void train_cpu_copy_common(const struct train_array *from, const void *src,
 /* What operators leave for backward. */
 bool train_cpu_norm_aux(const struct train_call *c, struct train_array *a);
 bool train_cpu_attention_aux(const struct train_call *c, struct train_array *a);
-enum pdl_dtype train_cpu_pool_aux(const struct train_call *c);
 
 /* ---- cpu_dnnl.c ------------------------------------------------------------- */
 

@@ -318,15 +318,6 @@ static enum pdl_status make_global(struct cpu_state *s,
     return PDL_OK;
 }
 
-enum pdl_dtype train_cpu_pool_aux(const struct train_call *c)
-{
-    int64_t volume = 1;
-
-    for (int i = 0; i < S; i++)
-        volume *= or1(c->node->attr.kernel[i]);
-    return volume < 256 && c->out[0].channels_last ? PDL_U8 : PDL_I32;
-}
-
 static const struct cpu_op rows[] = {
     {"max_pool", make},
     {"avg_pool", make},

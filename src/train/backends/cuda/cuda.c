@@ -347,10 +347,15 @@ static enum pdl_status make(void *state, const struct train_call *c,
 
 static enum train_aux aux(const struct train_call *c, struct train_array *a)
 {
+    enum train_aux kind;
+
     if (c->node && c->pass == PDL_FORWARD && c->nout > 0 &&
         train_cuda_aux(c, a))
         return TRAIN_AUX_LOCAL;
-    return train_ref.aux(c, a);
+    kind = train_ref.aux(c, a);
+    if (kind == TRAIN_AUX_LIKE_Y && pdl_op_id(c->node->op) == PDL_ID_MAX_POOL)
+        a->dtype = train_places_type(c);
+    return kind;
 }
 
 /* ---- opening -------------------------------------------------------------------------- */

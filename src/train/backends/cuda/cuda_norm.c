@@ -42,13 +42,6 @@ bool train_cuda_aux(const struct train_call *c, struct train_array *a)
         a->box.hi[2] = f > 0 ? train_array_elements(x) / f : 0;
         return !x->channels_last;
     }
-    if (is(c, PDL_ID_MAX_POOL)) { /* where in its window the largest is */
-        const struct pdl_attr *n = &c->node->attr;
-
-        *a = c->out[0];
-        a->dtype = PDL_U8;
-        return n->kernel[0] * or1(n->kernel[1]) <= UINT8_MAX;
-    }
     if (is(c, PDL_ID_ATTENTION)) {
         const struct pdl_attr *n = &c->node->attr;
         int64_t dv = n->v_head_dim ? n->v_head_dim : n->head_dim;
@@ -331,15 +324,16 @@ static cudaError_t pool(const struct cuda_kernel *k, void *const *in,
                                     out[0]);
 }
 
-/* What backward reads is as this backend leaves it. */
+/* A byte for each result, or for each gradient of one: neighbours' too. */
 static bool has_places(const struct cuda_kernel *k)
 {
     bool forward = k->call.pass == PDL_FORWARD;
+    const struct train_array *a = forward ? k->call.out : k->call.in;
     int i = forward ? k->op.aux_out : k->op.aux;
+    struct train_array y = a[0];
 
-    if (i < 0)
-        return forward;
-    return (forward ? &k->call.out[i] : &k->call.in[i])->dtype == PDL_U8;
+    y.dtype = PDL_U8;
+    return i < 0 ? forward : train_cuda_same_box(&a[i], &y);
 }
 
 bool train_cuda_make_pool(struct cuda_kernel *k)
