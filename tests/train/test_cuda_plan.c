@@ -1,6 +1,6 @@
 /* What the cuda device says of calls and plans before anything runs, on a GPU
- * that is only described: what forward leaves for backward, and on which boxes.
- * Skipped, aloud, where the device is not in the build. */
+ * that is only described: what forward leaves for backward, and on which boxes;
+ * what it refuses. Skipped, aloud, where the device is not in the build. */
 #include "cases.h"
 #include "real_cases.h"
 #include "train_runs.h"
@@ -168,11 +168,25 @@ static void positions_of_maxima_have_the_halo_of_gradients(void **state)
     pdl_arena_destroy(a);
 }
 
+/* Also where a norm is part of a larger kernel. */
+static void groups_of_samples_are_refused(void **state)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct pdl_err err = {{0}, {0}};
+    struct seen s;
+
+    (void)state;
+    assert_int_equal(open_plan(a, "bn-groups=2", &s, &err), PDL_EINVAL);
+    assert_non_null(strstr(err.msg, "bn-groups= is not done by"));
+    pdl_arena_destroy(a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_forward_leaves_travels_as_the_references),
         cmocka_unit_test(positions_of_maxima_have_the_halo_of_gradients),
+        cmocka_unit_test(groups_of_samples_are_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

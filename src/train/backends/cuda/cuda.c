@@ -303,6 +303,12 @@ struct cuda_kernel *train_cuda_kernel(struct cuda_state *s,
         s->st = pdl_fail(&s->err, PDL_ENOMEM, "out of memory");
         return NULL;
     }
+    if (c->groups > 1) {
+        s->st = pdl_fail(&s->err, PDL_EINVAL,
+                         "%s: bn-groups= is not done by the device cuda",
+                         c->node->name);
+        return NULL;
+    }
     memcpy(p, c->in, (size_t)c->nin * sizeof *p);
     memcpy(p + c->nin, c->out, (size_t)c->nout * sizeof *p);
     *k = (struct cuda_kernel){
@@ -328,10 +334,6 @@ static enum pdl_status make(void *state, const struct train_call *c,
     struct cuda_state *s = state;
     struct cuda_kernel *k;
 
-    if (c->groups > 1)
-        return pdl_fail(err, PDL_EINVAL,
-                        "%s: bn-groups= is not done by the device cuda",
-                        c->node->name);
     k = train_cuda_kernel(s, c);
     if (k) {
         *out = &k->base;

@@ -3,7 +3,7 @@
  * Groups of calls as one kernel: a batch norm with the addition and the
  * rectifier behind it, and backward the way back; a norm of rows with the
  * additions around it; a product with the addition behind it; a convolution and
- * its rectifier. The groups that may come are in src/train/exec/groups.c. */
+ * its rectifier. The groups that may come are in src/plan/groups.c. */
 #include "train/backends/cuda/cuda.h"
 
 #include <math.h>
