@@ -5,7 +5,7 @@
  * that the test itself is tested. `--only TEXT` runs the cases it names. */
 #include "cases.h"
 #include "real_cases.h"
-#include "train/train_priv.h"
+#include "train_runs.h"
 
 #include <unistd.h>
 
@@ -305,11 +305,61 @@ static void ranks_on_one_device_train_the_serial_network(void **state)
     assert_int_equal(wrong, 0);
 }
 
+/* ---- what is kept and done again ------------------------------------------- */
+
+/* The largest difference of two states, of numbers as large as weights. */
+static double apart(const struct pdl_buf *a, const struct pdl_buf *b)
+{
+    const float *x = (const void *)a->text, *y = (const void *)b->text;
+    double most = 0;
+
+    assert_int_equal(a->len, b->len);
+    for (size_t i = 0; i < a->len / sizeof *x; i++) {
+        double d = fabs((double)x[i] - (double)y[i]) / (1 + fabs((double)x[i]));
+
+        most = d > most || isnan(d) ? d : most;
+    }
+    return most;
+}
+
+/* From the third step on stretches are done again: kernels between them, here
+ * norms' gradients between exchanges of small buckets, are of that step. */
+static void what_lies_between_stretches_is_of_its_step(void **state)
+{
+    static const char *const strategies[] = {"serial", "data=2,bucket=1B",
+                                             "accumulate=2"};
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+        struct job host = {
+            .plan = lowered(a, RESNET, strategies[i], 8, PDL_F32),
+            .opt = {.backend = "ref", .seed = 5},
+            .fault_op = -1};
+        struct job gpu = host;
+        struct pdl_err err = {{0}, {0}};
+
+        gpu.opt.device = device->name;
+        if (run(&host, &err) != PDL_OK || run(&gpu, &err) != PDL_OK)
+            fail_msg("%s: %s", strategies[i], err.msg);
+        for (int r = 0; r < (int)host.plan->mesh->pes; r++) {
+            double d = apart(&host.state[r], &gpu.state[r]);
+
+            print_message("%s, rank %d: %g\n", strategies[i], r, d);
+            assert_true(d < 1e-4);
+        }
+        forget(&host);
+        forget(&gpu);
+        pdl_arena_destroy(a);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kernel_is_the_references),
         cmocka_unit_test(ranks_on_one_device_train_the_serial_network),
+        cmocka_unit_test(what_lies_between_stretches_is_of_its_step),
     };
     const char *which = NULL;
     struct pdl_err err;

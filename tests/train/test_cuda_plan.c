@@ -1,11 +1,14 @@
 /* What the cuda device says of calls and plans before anything runs, on a GPU
  * that is only described: what forward leaves for backward, and on which boxes;
- * what it refuses. Skipped, aloud, where the device is not in the build. */
+ * what it refuses; what it forgets when a stretch is done again. Skipped, aloud,
+ * where the device is not in the build. */
 #include "cases.h"
 #include "real_cases.h"
 #include "train_runs.h"
 
 #ifdef PDL_HAVE_CUDA
+#include "train/backends/cuda/cuda.h"
+
 #define GPU "cuda:" PDL_SOURCE_DIR "/tests/data/cuda/h200.json"
 
 /* ---- what forward leaves --------------------------------------------------------- */
@@ -181,12 +184,45 @@ static void groups_of_samples_are_refused(void **state)
     pdl_arena_destroy(a);
 }
 
+/* ---- work that is kept ------------------------------------------------------------- */
+
+static bool remembers(const struct cuda_state *s)
+{
+    for (int i = 0; i < CUDA_SUMMED; i++)
+        if (s->summed[i].aux)
+            return true;
+    return false;
+}
+
+/* A stretch that is done again brings new statistics, one that was only
+ * captured has made no sums: those of before are nobody's. No call of the
+ * runtime need succeed for that. */
+static void sums_of_norms_are_forgotten_with_a_stretch(void **state)
+{
+    struct cuda_state s = {.device = 0};
+    struct train_moment when = {.step = 3};
+    void *work = NULL, *room[8] = {NULL};
+    struct pdl_err err;
+
+    (void)state;
+    s.arena = pdl_arena_create(PDL_ARENA_DEFAULT);
+    s.summed[3].aux = s.summed[3].dy = &s;
+    (void)!train_cuda_repeat(&s, room, &when, &err);
+    assert_false(remembers(&s));
+    s.summed[3].aux = s.summed[3].dy = &s;
+    (void)!train_cuda_held(&s, &work, &err);
+    assert_false(remembers(&s));
+    train_cuda_drop_held(&s);
+    pdl_arena_destroy(s.arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_forward_leaves_travels_as_the_references),
         cmocka_unit_test(positions_of_maxima_have_the_halo_of_gradients),
         cmocka_unit_test(groups_of_samples_are_refused),
+        cmocka_unit_test(sums_of_norms_are_forgotten_with_a_stretch),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

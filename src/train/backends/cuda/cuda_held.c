@@ -35,6 +35,7 @@ enum pdl_status train_cuda_held(void *state, void **work, struct pdl_err *err)
     cudaError_t e = cudaStreamEndCapture(s->stream[TRAIN_COMPUTE], &g);
 
     s->holding = false;
+    memset(s->summed, 0, sizeof s->summed); /* those sums were not made */
     if (e == cudaSuccess && h)
         e = cudaGraphInstantiate(&h->graph, g, 0);
     if (g)
@@ -46,7 +47,6 @@ enum pdl_status train_cuda_held(void *state, void **work, struct pdl_err *err)
         return PDL_OK;
     }
     (void)cudaGetLastError();
-    memset(s->summed, 0, sizeof s->summed); /* those sums were not made */
     return h ? train_cuda_fail(err, e, "capture")
              : pdl_fail(err, PDL_ENOMEM, "out of memory");
 }
@@ -60,6 +60,7 @@ enum pdl_status train_cuda_repeat(void *state, void *work,
     cudaStream_t st = train_cuda_queue(s, TRAIN_COMPUTE);
     cudaError_t e = cudaSuccess;
 
+    memset(s->summed, 0, sizeof s->summed); /* its norms go forward again */
     if (s->reads_now)
         e = train_cuda_set_now(st, when->step, when->first_sample, s->now);
     if (e == cudaSuccess)
