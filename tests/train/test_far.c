@@ -333,6 +333,98 @@ static void a_full_disk_is_one_line(void **state)
     assert_null(f);
 }
 
+/* ---- room on the host ------------------------------------------------------------- */
+
+static void put_file(const char *folder, const char *name, const char *text)
+{
+    char path[256];
+    FILE *f;
+
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    f = fopen(path, "w");
+    assert_non_null(f);
+    fputs(text, f);
+    assert_int_equal(fclose(f), 0);
+}
+
+static int64_t room_in(const char *root)
+{
+    char path[256];
+
+    snprintf(path, sizeof path, "%s/a", root);
+    return train_group_room(root, path);
+}
+
+static void pages_of_files_are_room_of_a_group(void **state)
+{
+    char root[] = "/tmp/paradl-group-XXXXXX", child[64], command[96];
+
+    (void)state;
+    assert_non_null(mkdtemp(root));
+    snprintf(child, sizeof child, "%s/a", root);
+    assert_int_equal(mkdir(child, 0777), 0);
+    assert_int_equal(room_in(root), INT64_MAX);
+    put_file(child, "memory.max", "max\n");
+    put_file(child, "memory.current", "900\n");
+    assert_int_equal(room_in(root), INT64_MAX);
+    put_file(child, "memory.max", "1000\n");
+    assert_int_equal(room_in(root), 100);
+    put_file(child, "memory.stat",
+             "anon 300\nfile 650\nshmem 50\ninactive_anon 50\n"
+             "inactive_file 400\nactive_file 200\nunevictable 7\n");
+    assert_int_equal(room_in(root), 700);
+    put_file(child, "memory.current", "2000\n"); /* of another moment */
+    assert_int_equal(room_in(root), 0);
+    put_file(child, "memory.current", "500\n");
+    assert_int_equal(room_in(root), 1000);
+    put_file(root, "memory.max", "3000\n"); /* of the group around it */
+    put_file(root, "memory.current", "2400\n");
+    assert_int_equal(room_in(root), 600);
+    snprintf(command, sizeof command, "rm -rf '%s'", root);
+    assert_int_equal(system(command), 0);
+}
+
+struct wishes {
+    int64_t bytes[4], room[4];
+    enum pdl_status st[4];
+    struct pdl_err err[4];
+};
+
+static enum pdl_status ask(void *ctx, pdl_comm *comm, struct pdl_err *err)
+{
+    struct wishes *w = ctx;
+    int r = pdl_comm_rank(comm);
+
+    (void)err;
+    w->st[r] = train_host_ask(comm, w->bytes[r], w->room[r], false, &w->err[r]);
+    return PDL_OK;
+}
+
+/* Each alone would have it; one came when others had taken something else. */
+static void ranks_of_a_host_share_its_memory(void **state)
+{
+    struct wishes fit = {.bytes = {100, 0, 200, 50},
+                         .room = {350, 350, 350, 350}},
+                  all = {.bytes = {100, 0, 200, 51},
+                         .room = {350, 350, 350, 350}},
+                  one = {.bytes = {100, 0, 200, 50},
+                         .room = {400, 400, 349, 400}};
+    struct pdl_err err;
+
+    (void)state;
+    assert_int_equal(pdl_train_virtual(4, 60, ask, &fit, &err), PDL_OK);
+    assert_int_equal(pdl_train_virtual(4, 60, ask, &all, &err), PDL_OK);
+    assert_int_equal(pdl_train_virtual(4, 60, ask, &one, &err), PDL_OK);
+    for (int r = 0; r < 4; r++) {
+        assert_int_equal(fit.st[r], PDL_OK);
+        assert_int_equal(all.st[r], PDL_ENOMEM);
+        assert_int_equal(one.st[r], PDL_ENOMEM);
+        assert_string_equal(all.err[r].msg,
+                            "351 B of 3 ranks are to wait in the host's "
+                            "memory, which has 350 B left");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -343,6 +435,8 @@ int main(void)
         cmocka_unit_test(a_swapped_buffer_is_found),
         cmocka_unit_test(memory_freed_too_early_is_found),
         cmocka_unit_test(a_limit_on_memory_holds),
+        cmocka_unit_test(pages_of_files_are_room_of_a_group),
+        cmocka_unit_test(ranks_of_a_host_share_its_memory),
         cmocka_unit_test(a_full_disk_is_one_line),
     };
 

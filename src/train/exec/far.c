@@ -54,6 +54,14 @@ enum pdl_status train_far_find(pdl_trainer *t, struct pdl_err *err)
     return PDL_OK;
 }
 
+static bool any_copies(const struct pdl_plan *p)
+{
+    for (int i = 0; i < p->nops; i++)
+        if (train_is_copy(&p->ops[i]))
+            return true;
+    return false;
+}
+
 /* Where what is far from this rank's tensors lies; NULL: in a file. */
 char *train_far_memory(const pdl_trainer *t)
 {
@@ -68,33 +76,21 @@ static bool keeps_states(const pdl_trainer *t)
     return false;
 }
 
-static enum pdl_status has_room(int64_t n, struct pdl_err *err)
-{
-    bool by_group;
-    int64_t room = train_host_room(&by_group);
-    char want[32], have[32];
-
-    if (n <= room)
-        return PDL_OK;
-    pdl_fail(err, PDL_ENOMEM,
-             "%s are to wait in the host's memory, which has %s left%s",
-             pdl_unit_format((double)n, PDL_UNIT_BYTES, want, sizeof want),
-             pdl_unit_format((double)room, PDL_UNIT_BYTES, have, sizeof have),
-             by_group ? " (a limit of its cgroup)" : "");
-    pdl_hint(err,
-             "--system SYSTEM:node.host.memory=%s has --memory decide "
-             "with that",
-             have);
-    return PDL_ENOMEM;
-}
-
 enum pdl_status train_far_open(pdl_trainer *t, struct pdl_err *err)
 {
     struct train_far *f = t->far;
     int64_t n = t->sizes.far;
+    enum pdl_status st = PDL_OK;
+    bool by_group;
 
-    if (!f)
-        return PDL_OK;
+    if (!t->opt.far && any_copies(t->plan)) { /* with ranks that copy nothing */
+        int64_t room = train_host_room(&by_group);
+
+        st = train_host_ask(t->world, f ? n + train_tuner_bytes(t, true) : 0,
+                            room, by_group, err);
+    }
+    if (!f || st != PDL_OK)
+        return st;
     if (t->opt.far && keeps_states(t))
         return pdl_fail(err, PDL_EINVAL,
                         "--far: offload=optimizer keeps states in the host's "
@@ -105,8 +101,6 @@ enum pdl_status train_far_open(pdl_trainer *t, struct pdl_err *err)
                         "files");
     if (t->opt.far)
         return train_far_file_open(t->opt.far, t->rank, n, &f->file, err);
-    if (has_room(n + train_tuner_bytes(t, true), err) != PDL_OK)
-        return PDL_ENOMEM;
     if (t->device && t->device->take_host)
         f->at = t->device->take_host(t->backend_state, n + 1);
     else
