@@ -70,6 +70,53 @@ static void damaged_lines_are_nobodys(void **state)
     pdl_arena_destroy(a);
 }
 
+static void write_text(const char *path, const char *text, size_t n)
+{
+    FILE *f = fopen(path, "w");
+
+    assert_non_null(f);
+    assert_int_equal(fwrite(text, 1, n, f), n);
+    assert_int_equal(fclose(f), 0);
+}
+
+/* Of a line that lost or changed a byte nothing is believed: a plan of fewer or
+ * other numbers may still look like one. Nor of two that ran into each other. */
+static void a_line_is_whole_or_nobodys(void **state)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    char path[128], line[256], hurt[256];
+    struct train_known *k;
+    FILE *f;
+    size_t n;
+
+    (void)state;
+    snprintf(path, sizeof path, "%s/paradl/whole", folder);
+    train_known_add(train_known_open(a, "whole"), "key", "0.5 12 34");
+    f = fopen(path, "r");
+    assert_non_null(f);
+    n = fread(line, 1, sizeof line, f);
+    fclose(f);
+    assert_string_equal(read_one(a, "whole", "key"), "0.5 12 34");
+    for (size_t i = 4; i + 1 < n; i++) {
+        memcpy(hurt, line, i); /* one byte is not there */
+        memcpy(hurt + i, line + i + 1, n - i - 1);
+        write_text(path, hurt, n - 1);
+        assert_null(read_one(a, "whole", "key"));
+        memcpy(hurt, line, n); /* one is another */
+        hurt[i] ^= 1;
+        write_text(path, hurt, n);
+        assert_null(read_one(a, "whole", "key"));
+        memcpy(hurt, line, i); /* the rest is the next line's */
+        memcpy(hurt + i, line, n);
+        write_text(path, hurt, i + n);
+        assert_null(read_one(a, "whole", "key"));
+    }
+    k = train_known_open(a, "whole"); /* what is found again counts */
+    train_known_add(k, "key", "new");
+    assert_string_equal(read_one(a, "whole", "key"), "new");
+    pdl_arena_destroy(a);
+}
+
 static void processes_add_at_the_same_time(void **state)
 {
     enum { PROCESSES = 4, LINES = 200 };
@@ -125,6 +172,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_added_comes_back),
         cmocka_unit_test(damaged_lines_are_nobodys),
+        cmocka_unit_test(a_line_is_whole_or_nobodys),
         cmocka_unit_test(processes_add_at_the_same_time),
         cmocka_unit_test(without_a_place_it_is_for_this_run),
     };

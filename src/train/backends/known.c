@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a backend found out by trying, kept for later runs: lines "key<tab>value"
- * in a file of the user's cache. Lines are only added, each by one write, so
- * several processes may do so; a damaged or foreign line is one that nobody asks
- * for, and of equal keys the last counts. Without a place for it nothing is
- * kept. */
+ * What a backend found out by trying, kept for later runs: lines
+ * "key<tab>value<tab>sum" in a file of the user's cache. Lines are only added,
+ * each by one write, so several processes may do so; a line whose sum is not
+ * that of its text is nobody's, and of equal keys the last counts. Without a
+ * place for it nothing is kept. */
+#include "paradl/plan.h"
 #include "train/backends/kernels.h"
 
 #include <fcntl.h>
@@ -53,6 +54,30 @@ static void add(struct train_known *k, const char *key, const char *value)
     k->lines = l;
 }
 
+enum { SUM = 16 }; /* digits */
+
+static void sum_of(const char *text, size_t n, char sum[SUM + 1])
+{
+    snprintf(sum, SUM + 1, "%016llx",
+             (unsigned long long)pdl_plan_hash((struct pdl_bytes){text, n}));
+}
+
+/* The value of a line, whose key then ends; NULL: it is damaged. */
+static char *parse_line(char *line, size_t n)
+{
+    char *key_end = strchr(line, '\t'), *end = strrchr(line, '\t');
+    char sum[SUM + 1];
+
+    if (end == key_end || line[n - 1] != '\n')
+        return NULL;
+    line[n - 1] = '\0';
+    sum_of(line, (size_t)(end - line), sum);
+    if (strcmp(end + 1, sum) != 0)
+        return NULL;
+    *key_end = *end = '\0';
+    return key_end + 1;
+}
+
 static void read_lines(struct train_known *k)
 {
     FILE *f = fopen(k->path, "r");
@@ -61,13 +86,11 @@ static void read_lines(struct train_known *k)
     ssize_t n;
 
     while (f && (n = getline(&line, &room, f)) > 0) {
-        char *tab = strchr(line, '\t');
+        char *value = parse_line(line, (size_t)n);
 
-        if (!tab || line[n - 1] != '\n')
-            continue;
-        line[n - 1] = *tab = '\0';
-        add(k, pdl_arena_strdup(k->arena, line),
-            pdl_arena_strdup(k->arena, tab + 1));
+        if (value)
+            add(k, pdl_arena_strdup(k->arena, line),
+                pdl_arena_strdup(k->arena, value));
     }
     free(line);
     if (f)
@@ -98,17 +121,20 @@ const char *train_known_find(const struct train_known *k, const char *key)
 
 void train_known_add(struct train_known *k, const char *key, const char *value)
 {
-    size_t n = strlen(key) + 1, room = n + strlen(value) + 2;
-    char *text = k ? malloc(room) : NULL;
+    size_t n = strlen(key) + 1, end = n + strlen(value);
+    size_t room = end + SUM + 3;
+    char *text = k ? malloc(room) : NULL, sum[SUM + 1];
     int fd = -1;
 
     if (text && k->path[0])
         fd = open(k->path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
     if (fd >= 0) {
-        snprintf(text, room, "%s\t%s\n", key, value);
-        for (size_t i = n; i + 2 < room; i++) /* of a value one line */
+        snprintf(text, room, "%s\t%s", key, value);
+        for (size_t i = n; i < end; i++) /* of a value one line */
             if (text[i] == '\n')
                 text[i] = ' ';
+        sum_of(text, end, sum);
+        snprintf(text + end, room - end, "\t%s\n", sum);
         (void)!write(fd, text, room - 1);
         close(fd);
     }

@@ -182,16 +182,17 @@ static void name_of(const struct cuda_state *s, const struct cuda_product *p,
 }
 
 /* Milliseconds, then the algorithm as it lies in memory: the library says that
- * it may be kept for its own version. */
-static bool recall(const struct cuda_state *s, struct cuda_product *p,
+ * it may be kept for its own version. It is tried before it is believed. */
+static bool recall(struct cuda_state *s, struct cuda_product *p,
                    const char *name)
 {
     const char *text = train_known_find(s->known, name);
+    cublasLtMatmulHeuristicResult_t found = {.state = CUBLAS_STATUS_SUCCESS};
     char *end = NULL;
+    float ms = text ? strtof(text, &end) : 0;
     uint64_t word[WORDS];
 
-    p->ms = text ? strtof(text, &end) : 0;
-    if (!end || !(p->ms > 0))
+    if (!end || !(ms > 0))
         return false;
     for (int i = 0; i < WORDS; i++) {
         const char *from = end;
@@ -200,7 +201,10 @@ static bool recall(const struct cuda_state *s, struct cuda_product *p,
         if (end == from)
             return false;
     }
-    memcpy(&p->algo, word, sizeof word);
+    memcpy(&found.algo, word, sizeof word);
+    if (*end || !fastest(s, p, &found, 1))
+        return false;
+    p->ms = ms;
     return true;
 }
 
