@@ -94,8 +94,10 @@ struct life {
     int notes;
     char note[512]; /* all of them */
     struct pdl_err err;
-    int64_t batch;
+    int64_t batch, stop_at;
 };
+
+static volatile int asked; /* to stop */
 
 static const struct pdl_plan *make_plan(pdl_arena *a, const char *strategy,
                                         int64_t batch)
@@ -130,6 +132,7 @@ static void tell(void *ctx, const struct pdl_train_line *l)
     struct life *x = ctx;
     size_t n = strlen(x->note);
 
+    asked |= x->stop_at > 0 && l->step == x->stop_at;
     if (l->note) {
         x->notes++;
         snprintf(x->note + n, sizeof x->note - n, "%s\n", l->note);
@@ -529,6 +532,27 @@ static void another_mean_is_refused_unless_asked_for(void **state)
     }
 }
 
+/* A device is timed in its last steps: who stops before them is told so. */
+static void a_run_that_stops_early_says_that_it_has_no_times(void **state)
+{
+    static const int64_t stops[] = {4, 8, 0};
+
+    (void)state;
+    make_data(-1, 1, 0);
+    for (int k = 0; k < 6; k++) {
+        struct life x = {.job = {.timings = true,
+                                 .stop = &asked,
+                                 .opt = {.device = k < 3 ? "twin" : NULL}},
+                         .stop_at = stops[k % 3]};
+
+        asked = 0;
+        live_ok(&x, "data=2");
+        assert_int_equal(x.sum.stopped, k % 3 < 2);
+        assert_int_equal(
+            strstr(x.note, "stopped before them: no times") != NULL, k == 0);
+    }
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, begin, end)
@@ -546,6 +570,7 @@ int main(void)
         T(training_does_not_wait_for_the_disk),
         T(other_samples_are_refused_unless_asked_for),
         T(another_mean_is_refused_unless_asked_for),
+        T(a_run_that_stops_early_says_that_it_has_no_times),
     };
 #undef T
 

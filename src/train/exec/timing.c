@@ -184,6 +184,18 @@ static enum pdl_status over_ranks(struct train_clock *c, pdl_comm *comm,
     return st;
 }
 
+/* Stopped before the steps that are looked at: of all others there is a pace. */
+static void tell_none(const struct train_clock *c,
+                      const struct pdl_train_job *job)
+{
+    struct pdl_train_line l = {
+        .note = "the operations of a device are timed in the last steps alone, "
+                "and the run stopped before them: no times of operations"};
+
+    if (c->steps > 0 && c->npaces == c->steps && job->tell)
+        job->tell(job->ctx, &l);
+}
+
 enum pdl_status train_clock_report(struct train_clock *c,
                                    const struct pdl_train_job *job,
                                    pdl_comm *comm, struct pdl_err *err)
@@ -196,6 +208,8 @@ enum pdl_status train_clock_report(struct train_clock *c,
         st = pdl_fail(err, PDL_ENOMEM, "out of memory for the trace");
     if (st == PDL_OK && pdl_comm_size(comm) > 1)
         st = over_ranks(c, comm, err);
+    if (st == PDL_OK && pdl_comm_rank(comm) == 0)
+        tell_none(c, job);
     if (st == PDL_OK && pdl_comm_rank(comm) == 0 && job->measured)
         job->measured(job->ctx, c->seconds);
     if (st == PDL_OK)
