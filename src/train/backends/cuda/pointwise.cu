@@ -303,14 +303,16 @@ static __host__ __device__ int64_t volume(const cuda_walk &w)
     return n;
 }
 
-/* Numbers of 32 bits divide faster. */
-static __device__ __forceinline__ void places(const cuda_walk &w, int64_t i,
-                                              int64_t *to, int64_t *from)
+/* Element i of n. Numbers of 32 bits divide faster; extents are below 2^32 where
+ * n is. */
+static __device__ __forceinline__ void places(const cuda_walk &w, int64_t n,
+                                              int64_t i, int64_t *to,
+                                              int64_t *from)
 {
     *to = w.to_first;
     *from = w.from_first;
     for (int d = w.n - 1; d >= 0; d--) {
-        int64_t q = i >> 32 ? i / w.extent[d]
+        int64_t q = n >> 32 ? i / w.extent[d]
                             : (uint32_t)i / (uint32_t)w.extent[d];
         int64_t k = i - q * w.extent[d];
 
@@ -327,7 +329,7 @@ __global__ void copied(cuda_walk w, int64_t n, const T *from, T *to)
     {
         int64_t a, b;
 
-        places(w, i, &a, &b);
+        places(w, n, i, &a, &b);
         to[a] = from[b];
     }
 }
@@ -425,7 +427,7 @@ __global__ void dropped(cuda_walk w, int64_t n, cuda_dropout d, const T *x,
     {
         int64_t at, e;
 
-        places(w, i, &at, &e);
+        places(w, n, i, &at, &e);
         uint32_t u =
             philox(d.key, lane, (uint64_t)e / 4, (int)((uint64_t)e % 4));
         put(y, at, u * 0x1p-32 < d.p ? 0.0f : get(x, at) * keep);
