@@ -190,12 +190,15 @@ void train_tell_classes(struct train_loop *l)
 
     for (int i = 0; i < p->nops && !l->job->opt.mean_squares; i++) {
         const struct pdl_plan_op *o = &p->ops[i];
-        const struct pdl_plan_tensor *y = &p->tensors[o->in[0]];
-        int64_t most =
-            train_ends_loss(o) ? y->dim[y->ndims >= 4 ? 1 : y->ndims - 1] : 0;
+        const struct pdl_plan_tensor *y;
         struct pdl_err how = {"", ""};
+        int64_t most;
 
-        if (d->classes < 1 || most <= 2 * d->classes)
+        if (d->classes < 1 || !train_ends_loss(o))
+            continue;
+        y = &p->tensors[o->in[0]];
+        most = y->dim[y->ndims >= 4 ? 1 : y->ndims - 1];
+        if (most <= 2 * d->classes)
             continue;
         suggest_classes(d, p->model, &how);
         train_note(l,

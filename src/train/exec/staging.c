@@ -141,20 +141,16 @@ enum pdl_status train_stage(pdl_trainer *t, const struct pdl_train_feed *feed,
 {
     struct train_staged *s;
 
-    enum pdl_status st;
-
-    if ((t->staged && t->staged->next) || !may_stage(t, feed) ||
-        !feed->advance(feed->ctx))
+    if ((t->staged && t->staged->next) || !may_stage(t, feed))
         return PDL_OK;
-    st = give_wide(t, err);
-    if (st != PDL_OK)
-        return st;
     if (!t->staged)
         t->staged = open(t);
     s = t->staged;
     if (!s)
         return pdl_fail(err, PDL_ENOMEM, "out of memory for samples");
-    s->st = PDL_OK;
+    if (!feed->advance(feed->ctx))
+        return PDL_OK;
+    s->st = give_wide(t, &s->err);
     s->next = true;
     s->whose = feed->ctx;
     for (int i = 0; i < t->plan->ntensors; i++)

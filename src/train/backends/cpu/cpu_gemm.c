@@ -421,11 +421,12 @@ run_narrow(const struct train_kernel *base, void *const *in, void *const *out,
     int64_t n = extent(yt, last(yt)), table = extent(wt, 0);
     int64_t tokens = n > 0 ? train_array_elements(yt) / n : 0;
     int64_t width = extent(wt, 1), col = yt->box.lo[last(yt)] - wt->box.lo[1];
-    struct row_lists l = lists_in(scratch, table, tokens);
+    struct row_lists l = {.first = NULL}; /* forward has no scratch */
 
     (void)when;
     (void)err;
     if (!forward) {
+        l = lists_in(scratch, table, tokens);
         memset(w, 0, (size_t)train_array_bytes(wt));
         memset(l.first, -1, (size_t)table * sizeof *l.first);
         l.one = l.sum + n;
