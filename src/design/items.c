@@ -87,6 +87,17 @@ static bool is_priced(const char *key, size_t n)
     return false;
 }
 
+/* Is the key a whole item of "mem_bw, mem"? */
+static bool lists(const char *known, const char *key)
+{
+    size_t n = strlen(key);
+
+    for (const char *at = known; (at = strstr(at, key)) != NULL; at += n)
+        if ((at == known || at[-1] == ' ') && (!at[n] || at[n] == ','))
+            return true;
+    return false;
+}
+
 /* Adds those of "dgx-h100:mem=120GiB,nic=..." that are not, each once. */
 const char *design_unpriced(pdl_arena *a, const char *system, const char *known)
 {
@@ -97,7 +108,7 @@ const char *design_unpriced(pdl_arena *a, const char *system, const char *known)
         char key[64];
 
         snprintf(key, sizeof key, "%.*s", n < 60 ? (int)n : 60, at);
-        if (!is_priced(key, strlen(key)) && !strstr(known, key))
+        if (!is_priced(key, strlen(key)) && !lists(known, key))
             known =
                 pdl_arena_printf(a, "%s%s%s", known, *known ? ", " : "", key);
         at = strchr(at, ',');

@@ -32,6 +32,20 @@ static struct pdl_designs answer(pdl_arena *a, const char *text, uint64_t seed)
 #define GRID \
     "designs: [{system: [dgx-h100, dgx-a100, dgx-b200], pes: [8, 16, 32]}]\n"
 
+/* One key may begin as another does. */
+static void what_costs_nothing_is_named_whole(void **state)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct pdl_designs d = answer(a,
+                                  WORK "designs: [{system: dgx-h100, pes: 8, "
+                                       "set: {mem_bw: 4TB/s, mem: 120GiB}}]\n",
+                                  1);
+
+    (void)state;
+    assert_string_equal(d.unpriced, "mem_bw, mem");
+    pdl_arena_destroy(a);
+}
+
 static void constraints_exclude_and_say_by_how_much(void **state)
 {
     pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
@@ -186,6 +200,7 @@ static void recommendations_hold_in_draws_they_have_not_seen(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_costs_nothing_is_named_whole),
         cmocka_unit_test(constraints_exclude_and_say_by_how_much),
         cmocka_unit_test(more_than_is_delivered_is_excluded),
         cmocka_unit_test(the_front_is_what_nothing_beats),
