@@ -189,6 +189,8 @@ struct pdl_metrics {
 
 enum pdl_status pdl_net_metrics(pdl_arena *a, const struct pdl_net *net,
                                 struct pdl_metrics *out, struct pdl_err *err);
+/* Dollars, as these figures have it. */
+double pdl_net_switch_cost(int64_t ports);
 
 /* What has to be bought for a network, on the same floor plan: near cables are
  * those up to 3 m, which copper reaches; far ones need optics at both ends. */

@@ -153,6 +153,13 @@ static double price(double metres, bool optical)
 
 /* ---- switches ---------------------------------------------------------- */
 
+double pdl_net_switch_cost(int64_t ports)
+{
+    double dollars = 350.4 * (double)ports - 892.3;
+
+    return dollars > 0 ? dollars : 0;
+}
+
 /* A switch with a wire inside a node is part of that node. */
 static void switches(const struct pdl_net *net, int64_t *ports, bool *inside,
                      struct pdl_metrics *m)
@@ -168,13 +175,11 @@ static void switches(const struct pdl_net *net, int64_t *ports, bool *inside,
         }
     }
     for (int v = net->nhosts; v < net->nhosts + net->nswitches; v++) {
-        double dollars = 350.4 * (double)ports[v] - 892.3;
-
         if (inside[v])
             continue;
         m->switches++;
         m->power_w += 2.8 * (double)ports[v];
-        m->cost += dollars > 0 ? dollars : 0;
+        m->cost += pdl_net_switch_cost(ports[v]);
     }
 }
 
