@@ -69,15 +69,22 @@ enum pdl_status pdl_tune_gradients(pdl_arena *a, const struct pdl_model *model,
 
 /* Operations that all groups of ranks do at the same time. */
 struct pdl_demand {
-    const char *collective; /* of coll.h, or "send": each rank to the next */
+    const char *collective; /* of coll.h, or "send" */
     const char *name;
     int members, groups;
-    const int *host; /* of member j of group g: [g * members + j] */
-    int64_t bytes;   /* of a rank's buffer; in the mean where they differ */
+    const int *host; /* of member j of group g: [g * members + j]; NULL: in
+                        order */
+    int64_t bytes;   /* of a rank's buffer; the most where they differ */
     double times;    /* so many one after the other */
+    /* Bytes of group g; of "send", of its member j, as `host`, to the member
+     * `ahead` places on, the first again after the last. NULL: all as many,
+     * and each sends to the next but the last. */
+    const int64_t *each;
+    int ahead;
 };
 /* What one step of a plan sends between nodes of so many ranks, a host a rank;
- * what stays in a node is left out, and what is not known is named in *left. */
+ * what stays in a node is left out, and what is not known is named in *left.
+ * Stages of a pipeline send at the same time, each group what its stages do. */
 enum pdl_status pdl_plan_demands(pdl_arena *a, const struct pdl_plan *plan,
                                  int64_t node, struct pdl_demand **out, int *n,
                                  const char **left, struct pdl_err *err);
@@ -89,17 +96,17 @@ struct pdl_network_point {
     int radix;   /* ports of its largest switch */
     int64_t switches, cables;
     double cost;     /* of switches and cables, as `topology show` has it */
-    double seconds;  /* of all demands; INFINITY: a network that costs no more
-                        is as fast */
+    double seconds;  /* of all demands; INFINITY: not on the front */
     double *each;    /* of a demand once */
     const char **by; /* its algorithm */
-    bool front;      /* none that costs no more is as fast */
+    bool front;      /* none that costs no more is as fast; one of a cost */
 };
 /* A network that is looked at in any case, with its algorithm. */
 struct pdl_network_rival {
     const char *spec, *algorithm; /* "" or NULL: the fastest */
     struct pdl_network_point is;
-    int winner; /* the fastest that costs no more; -1: none is faster */
+    int winner; /* the fastest that costs no more; -1: none is faster, or the
+                   search was stopped before: then is.seconds is INFINITY */
 };
 struct pdl_network_ask {
     int hosts, radix;              /* ports of a switch at most */
@@ -113,15 +120,17 @@ struct pdl_network_ask {
     bool exhaustive; /* leave nothing out: for tests */
     bool (*progress)(void *ctx, int64_t done, int64_t total);
     void *ctx;
+    const volatile int *interrupt; /* not 0: stop; NULL: nobody does */
 };
 struct pdl_networks {
     struct pdl_network_point *list; /* by cost */
     int n;
-    int64_t simulated;
-    bool stopped;
+    int64_t simulated; /* on several threads not always as many */
+    bool stopped;      /* rivals and networks may not have been looked at */
 };
 /* Makes the networks of so many hosts that switches of that radix allow, and
- * finds those that are faster for the demands than all that cost no more. */
+ * finds those that are faster for the demands than all that cost less, the
+ * fastest of each cost. The answer is the same on any number of threads. */
 enum pdl_status pdl_network_search(pdl_arena *a,
                                    const struct pdl_network_ask *ask,
                                    struct pdl_network_rival *rivals, int n,

@@ -5,14 +5,13 @@
  * at once, flow by flow, under every algorithm of its collective. Demands come
  * one after the other; a demand's ranks begin together.
  *
- * What counts is the front of cost and time. Networks are looked at from the
- * cheapest on; a simulation ends when it has taken longer than a network that
- * costs no more takes for everything, and an algorithm whose rounds and bytes
- * alone do is not begun. So nothing of the front is lost, and the rest is known
- * only as not faster. */
+ * What counts is the front of cost and time, of each cost the fastest. Networks
+ * are looked at from the cheapest on; a simulation ends when it has taken
+ * longer than a network that costs less takes for everything, and an algorithm
+ * whose rounds and bytes alone do is not begun. So nothing of the front is
+ * lost, and the rest is known only as not on it. Which of them came to an end
+ * depends on threads and their speed; what is answered does not. */
 #include "tune_priv.h"
-
-#include "paradl/coll.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -21,8 +20,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NOTICED 1e-3 /* what is faster by less is not */
-#define MEMORY  ((size_t)8 << 30)
+#define NOTICED  1e-3 /* what is faster by less is not */
+#define ROUNDING 1e-9 /* bounds and simulations add up in other orders */
+#define MEMORY   ((size_t)8 << 30)
 
 struct search {
     const struct pdl_network_ask *ask;
@@ -37,75 +37,7 @@ struct search {
     atomic_int first; /* the way that is tried first */
 };
 
-/* ---- a demand as the simulator sees it ---------------------------------- */
-
-/* Member j of group g is rank g * members + j. */
-struct groups {
-    struct pdl_coll_job job;
-    struct pdl_traffic one; /* of a group; not for "send" */
-    int members;
-    int64_t bytes;
-};
-
-static int64_t group_nops(void *ctx, int rank)
-{
-    struct groups *g = ctx;
-
-    return g->one.nops ? g->one.nops(g->one.ctx, rank % g->members) : 1;
-}
-
-static void group_op(void *ctx, int rank, int64_t i, struct pdl_traffic_op *out)
-{
-    struct groups *g = ctx;
-    int j = rank % g->members, base = rank - j;
-
-    if (!g->one.op) {
-        bool last = j == g->members - 1;
-
-        *out = (struct pdl_traffic_op){
-            .send_to = last ? -1 : rank + 1,
-            .recv_from = j == 0 ? -1 : rank - 1,
-            .send_bytes = last ? 0 : g->bytes,
-            .recv_bytes = j == 0 ? 0 : g->bytes,
-        };
-        return;
-    }
-    g->one.op(g->one.ctx, j, i, out);
-    out->send_to += out->send_to < 0 ? 0 : base;
-    out->recv_from += out->recv_from < 0 ? 0 : base;
-}
-
-static int64_t group_alike(void *ctx, int64_t i)
-{
-    struct groups *g = ctx;
-
-    return g->one.alike(g->one.ctx, i);
-}
-
-static bool is_send(const struct pdl_demand *d)
-{
-    return strcmp(d->collective, "send") == 0;
-}
-
-/* The job of one group on this network; false: the algorithm refuses. */
-static bool make_job(const struct pdl_demand *d, const struct pdl_net *net,
-                     const char *algorithm, struct pdl_coll_job *job)
-{
-    int64_t count = (d->bytes + 3) / 4;
-
-    count = (count + d->members - 1) / d->members * d->members;
-    *job = (struct pdl_coll_job){
-        .nranks = d->members, .count = count, .elem_bytes = 4};
-    if (pdl_alg_parse(d->collective, algorithm, job, NULL) != PDL_OK)
-        return false;
-    if (d->groups == 1 && strncmp(algorithm, "kautz", 5) == 0) {
-        job->nranks = net->nhosts; /* runs on d(d+1) ranks only */
-        job->count = (count + net->nhosts - 1) / net->nhosts * net->nhosts;
-    }
-    if (d->groups == 1)
-        pdl_coll_suit(job, net);
-    return pdl_coll_setup(job, NULL) == PDL_OK;
-}
+/* ---- one demand, one algorithm ------------------------------------------- */
 
 /* Where there are more messages than this, what links carry is added up before
  * they are simulated. */
@@ -139,41 +71,39 @@ static double least_s(const struct search *s, const struct pdl_network_point *n,
            (s->ask->shared ? 2 : 1) * c.bytes / rate;
 }
 
-/* Seconds of a demand once; INFINITY: refused, or until_s is not enough. */
+static bool stopped(const struct search *s)
+{
+    const volatile int *by_asker = s->ask->interrupt;
+
+    return atomic_load(&s->stop) || (by_asker && *by_asker);
+}
+
+/* Seconds of a demand once; INFINITY: refused, or it takes longer than until_s.
+ * What takes as long is told: of equals the first is taken, on any thread. */
 static double simulate(struct search *s, const struct pdl_network_point *n,
                        const struct pdl_net *net, const struct pdl_demand *d,
                        const char *algorithm, double until_s)
 {
+    double until = until_s * (1 + ROUNDING);
     struct pdl_sim_config config = {.share = PDL_SHARE_FAIR,
-                                    .until_s = isfinite(until_s) ? until_s : 0};
-    struct groups g = {.members = d->members, .bytes = d->bytes};
-    struct pdl_traffic all;
+                                    .until_s = isfinite(until) ? until : 0,
+                                    .interrupt = s->ask->interrupt};
+    pdl_arena *own = pdl_arena_create(MEMORY), *a = pdl_arena_create(MEMORY);
     struct pdl_sim_result r = {.time_s = INFINITY};
-    pdl_arena *a = NULL;
-    bool whole;
+    struct tune_traffic t;
+    bool runs = own && a && tune_traffic_make(own, d, net, algorithm, &t);
 
-    if (algorithm && (!make_job(d, net, algorithm, &g.job) ||
-                      least_s(s, n, &g.job) >= until_s))
-        return INFINITY;
-    if (algorithm)
-        pdl_coll_traffic(&g.job, NULL, &g.one);
-    whole = algorithm && d->groups == 1 && !d->host;
-    if (whole && isfinite(until_s) && floor_s(net, &g.job, until_s) > until_s)
-        return INFINITY;
-    all = whole
-              ? g.one
-              : (struct pdl_traffic){.nranks = d->members * d->groups,
-                                     .ctx = &g,
-                                     .nops = group_nops,
-                                     .op = group_op,
-                                     .alike = g.one.alike ? group_alike : NULL,
-                                     .host_of_rank = d->host,
-                                     .window = g.one.window};
-    a = pdl_arena_create(MEMORY);
-    atomic_fetch_add(&s->simulated, 1);
-    if (!a || pdl_sim_run(a, net, &all, &config, &r, NULL) != PDL_OK)
-        r.time_s = INFINITY;
+    for (int k = 0; runs && k < t.njobs; k++)
+        runs = least_s(s, n, &t.job[k]) <= until;
+    if (runs && t.whole && isfinite(until))
+        runs = floor_s(net, t.job, until) <= until;
+    if (runs) {
+        atomic_fetch_add(&s->simulated, 1);
+        if (pdl_sim_run(a, net, &t.all, &config, &r, NULL) != PDL_OK)
+            r.time_s = INFINITY;
+    }
     pdl_arena_destroy(a);
+    pdl_arena_destroy(own);
     return r.time_s;
 }
 
@@ -188,7 +118,7 @@ static const char *way(const struct pdl_demand *d, int i)
 {
     const struct pdl_alg *alg;
 
-    if (is_send(d))
+    if (tune_is_send(d))
         return NULL;
     if (i < FURTHER)
         return strcmp(d->collective, "allreduce") == 0 ? further[i] : "";
@@ -205,18 +135,18 @@ static void try_ways(struct search *s, struct pdl_network_point *n,
 {
     const struct pdl_demand *d = &s->ask->demand[k];
     const char *w;
-    int best = 0;
+    int best = 0, first = atomic_load(&s->first);
 
     n->each[k] = INFINITY;
     n->by[k] = NULL;
-    if (is_send(d)) {
+    if (tune_is_send(d)) {
         n->each[k] = simulate(s, n, net, d, NULL, until_s);
         n->by[k] = "";
         return;
     }
     /* what was the fastest on another network goes first */
-    for (int i = -1; !atomic_load(&s->stop); i++) {
-        int at = i < 0 ? atomic_load(&s->first) : i;
+    for (int i = -1; !stopped(s); i++) {
+        int at = i < 0 ? first : i;
         double limit =
             s->ask->exhaustive ? INFINITY : fmin(until_s, n->each[k]);
         double t;
@@ -224,7 +154,9 @@ static void try_ways(struct search *s, struct pdl_network_point *n,
         w = way(d, at);
         if (!w && i >= 0)
             break;
-        t = w && *w ? simulate(s, n, net, d, w, limit) : INFINITY;
+        if (!w || !*w || i == first) /* not again */
+            continue;
+        t = simulate(s, n, net, d, w, limit);
         if (t < n->each[k] || (t == n->each[k] && n->by[k] && at < best)) {
             n->each[k] = t;
             n->by[k] = w;
@@ -235,14 +167,22 @@ static void try_ways(struct search *s, struct pdl_network_point *n,
         atomic_store(&s->first, best);
 }
 
-/* Of those that cost no more, the least that is known by now. */
+/* Costs are sums over cables in any order. */
+static int64_t cents(const struct pdl_network_point *n)
+{
+    return llround(n->cost * 100);
+}
+
+/* Of those that cost less, the least that is known by now. (One that costs as
+ * much is no bound: of two that are equally fast each would leave out the
+ * other, or neither, as threads have it.) */
 static double bound(struct search *s, const struct pdl_network_point *n)
 {
     double least = INFINITY;
 
     pthread_mutex_lock(&s->lock);
     for (int i = 0; i < s->n && !s->ask->exhaustive; i++)
-        if (s->list[i].cost <= n->cost && &s->list[i] != n)
+        if (cents(&s->list[i]) < cents(n))
             least = fmin(least, s->list[i].seconds);
     pthread_mutex_unlock(&s->lock);
     return least;
@@ -260,7 +200,7 @@ static double serve(struct search *s, struct pdl_network_point *n,
         const struct pdl_demand *d = &s->ask->demand[k];
         double until = (limit - sum) / d->times;
 
-        if (algorithm && !is_send(d)) {
+        if (algorithm && !tune_is_send(d)) {
             n->each[k] = simulate(s, n, net, d, algorithm, until);
             n->by[k] = algorithm;
         } else {
@@ -286,10 +226,7 @@ static const struct pdl_net *open_net(const struct search *s, pdl_arena *a,
 }
 
 /* A host with several ports passes messages on: it is charged a switch of its
- * ports and one for itself, at the price `topology show` has for switches. */
-#define PORT_COST   350.4
-#define SWITCH_COST (-892.3)
-
+ * ports and one for itself. */
 static enum pdl_status price(pdl_arena *a, const struct pdl_net *net,
                              struct pdl_network_point *n, struct pdl_err *err)
 {
@@ -317,7 +254,7 @@ static enum pdl_status price(pdl_arena *a, const struct pdl_net *net,
 
         n->direct = n->direct || router;
         if (router)
-            n->cost += PORT_COST * (ports[v] + 1) + SWITCH_COST;
+            n->cost += pdl_net_switch_cost(ports[v] + 1);
         if (router || v >= net->nhosts)
             n->radix = ports[v] > n->radix ? ports[v] : n->radix;
     }
@@ -352,8 +289,8 @@ static int by_cost(const void *x, const void *y)
 {
     const struct pdl_network_point *a = x, *b = y;
 
-    if (a->cost != b->cost)
-        return a->cost < b->cost ? -1 : 1;
+    if (cents(a) != cents(b))
+        return cents(a) < cents(b) ? -1 : 1;
     return strcmp(a->spec, b->spec);
 }
 
@@ -372,7 +309,7 @@ static enum pdl_status list_networks(struct search *s, struct pdl_err *err)
         PDL_NEW(s->arena, struct pdl_network_point, specs->n + ask->nmore + 1);
     if (!s->list)
         st = pdl_fail(err, PDL_ENOMEM, "out of memory");
-    for (int i = 0; i < specs->n && st == PDL_OK; i++) {
+    for (int i = 0; i < specs->n && st == PDL_OK && !stopped(s); i++) {
         struct pdl_network_point *n = &s->list[s->n];
 
         *n = (struct pdl_network_point){.spec = NULL};
@@ -381,7 +318,7 @@ static enum pdl_status list_networks(struct search *s, struct pdl_err *err)
             s->n++;
     }
     free(specs);
-    for (int i = 0; i < ask->nmore && st == PDL_OK; i++) {
+    for (int i = 0; i < ask->nmore && st == PDL_OK && !stopped(s); i++) {
         s->list[s->n] = (struct pdl_network_point){.spec = NULL};
         st = describe(s, ask->more[i], &s->list[s->n], err);
         s->n += st == PDL_OK;
@@ -401,13 +338,34 @@ static bool look_at(void *ctx, int64_t i)
 
     pdl_arena_destroy(a);
     pthread_mutex_lock(&s->lock);
-    n->seconds = seconds;
+    n->seconds = stopped(s) ? INFINITY : seconds; /* perhaps not all ways */
     s->failed = s->failed || !net;
     s->done++;
     if (s->ask->progress && !s->ask->progress(s->ask->ctx, s->done, s->n))
         atomic_store(&s->stop, true);
     pthread_mutex_unlock(&s->lock);
-    return !atomic_load(&s->stop);
+    return !stopped(s);
+}
+
+/* Those that are faster than all that cost less, the fastest of each cost. */
+static void find_front(struct search *s)
+{
+    double least = INFINITY;
+
+    for (int i = 0, end; i < s->n; i = end) {
+        int best = i;
+
+        for (end = i; end < s->n && cents(&s->list[end]) == cents(&s->list[i]);
+             end++)
+            if (s->list[end].seconds < s->list[best].seconds)
+                best = end;
+        s->list[best].front = s->list[best].seconds < least * (1 - NOTICED);
+        least = fmin(least, s->list[best].seconds);
+    }
+    /* whether others came to an end depends on what was known by then */
+    for (int i = 0; i < s->n && !s->ask->exhaustive; i++)
+        if (!s->list[i].front)
+            s->list[i].seconds = INFINITY;
 }
 
 static enum pdl_status look_at_rival(struct search *s,
@@ -422,16 +380,17 @@ static enum pdl_status look_at_rival(struct search *s,
 
     if (net) {
         r->is.seconds = serve(s, &r->is, net, algorithm, INFINITY);
-        if (!isfinite(r->is.seconds))
+        if (stopped(s))
+            r->is.seconds = INFINITY;
+        else if (!isfinite(r->is.seconds))
             st = pdl_fail(err, PDL_EINVAL, "%.100s: %.40s does not run there",
                           r->spec, algorithm ? algorithm : "no algorithm");
     } else if (st == PDL_OK) {
         st = pdl_fail(err, PDL_ENOMEM, "out of memory");
     }
     pdl_arena_destroy(a);
-    r->winner = -1;
-    for (int i = 0; i < s->n && st == PDL_OK; i++)
-        if (s->list[i].front && s->list[i].cost <= r->is.cost &&
+    for (int i = 0; i < s->n && st == PDL_OK && isfinite(r->is.seconds); i++)
+        if (s->list[i].front && cents(&s->list[i]) <= cents(&r->is) &&
             s->list[i].seconds < r->is.seconds)
             r->winner = i; /* the dearer the faster */
     return st;
@@ -451,7 +410,7 @@ static enum pdl_status check(const struct pdl_network_ask *ask,
     if (ask->ndemands < 1)
         return pdl_fail(err, PDL_EINVAL, "no traffic between nodes");
     for (int k = 0; k < ask->ndemands; k++)
-        if (!is_send(&ask->demand[k]) &&
+        if (!tune_is_send(&ask->demand[k]) &&
             !pdl_collective_find(ask->demand[k].collective)) {
             pdl_fail(err, PDL_EINVAL, "no collective '%.40s'",
                      ask->demand[k].collective);
@@ -474,7 +433,6 @@ enum pdl_status pdl_network_search(pdl_arena *a,
                                    struct pdl_err *err)
 {
     struct search s = {.ask = ask, .arena = a};
-    double least = INFINITY;
     enum pdl_status st = check(ask, err);
 
     if (st != PDL_OK)
@@ -488,16 +446,17 @@ enum pdl_status pdl_network_search(pdl_arena *a,
         pdl_parallel(s.n, ask->threads, look_at, &s);
     if (st == PDL_OK && s.failed)
         st = pdl_fail(err, PDL_ENOMEM, "out of memory");
-    for (int i = 0; i < s.n; i++) {
-        s.list[i].front = s.list[i].seconds < least * (1 - NOTICED);
-        least = fmin(least, s.list[i].seconds);
+    find_front(&s);
+    for (int i = 0; i < n && st == PDL_OK; i++) {
+        rivals[i].winner = -1;
+        rivals[i].is.seconds = INFINITY;
+        if (!stopped(&s))
+            st = look_at_rival(&s, &rivals[i], err);
     }
-    for (int i = 0; i < n && st == PDL_OK; i++)
-        st = look_at_rival(&s, &rivals[i], err);
     pthread_mutex_destroy(&s.lock);
     *out = (struct pdl_networks){.list = s.list,
                                  .n = s.n,
                                  .simulated = atomic_load(&s.simulated),
-                                 .stopped = atomic_load(&s.stop)};
+                                 .stopped = stopped(&s)};
     return st;
 }

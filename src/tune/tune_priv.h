@@ -1,7 +1,9 @@
-/* tune: the gradients of a step and the model of their exchange. */
+/* tune: the gradients of a step and the model of their exchange; networks, and
+ * demands as they see them. */
 #ifndef TUNE_PRIV_H
 #define TUNE_PRIV_H
 
+#include "paradl/coll.h"
 #include "paradl/tune.h"
 
 #include <stdarg.h>
@@ -47,5 +49,18 @@ struct tune_specs {
     int n;
 };
 void tune_candidates(int hosts, int radix, struct tune_specs *out);
+
+/* A demand under an algorithm, as the simulator sees it. */
+struct tune_traffic {
+    struct pdl_traffic all;
+    const struct pdl_coll_job *job; /* one of each size; of "send" none */
+    int njobs;
+    bool whole; /* one group, a rank a host: the job's own traffic */
+};
+bool tune_is_send(const struct pdl_demand *d);
+/* algorithm: NULL of "send". false: it refuses, or there is no memory. */
+bool tune_traffic_make(pdl_arena *a, const struct pdl_demand *d,
+                       const struct pdl_net *net, const char *algorithm,
+                       struct tune_traffic *out);
 
 #endif

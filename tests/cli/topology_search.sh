@@ -8,7 +8,13 @@ print(d["schema"], len(d["answers"]))
 front = d["answers"][0]["front"]
 print(all(a["cost"] < b["cost"] and a["time_s"] > b["time_s"] for a, b in zip(front, front[1:])))'
 $paradl project gpt2 --system dgx-h100 --strategy 'pipe=2(m=4),data=8' --batch 32 --emit p.plan -q >/dev/null
-$paradl topology search --plan p.plan --node 2 --radix 16 --threads 1 | head -5
+$paradl topology search --plan p.plan --node 2 --radix 16 --threads 1 | head -7
+# as many threads as one likes: the same bytes
+for t in 1 2 4; do
+  $paradl topology search --hosts 16 --radix 8 --size 64KiB --collective reduce-scatter --threads $t --json | cksum
+done | uniq | wc -l
+$paradl topology search --hosts 8 --radix 8 --size 1KiB --latency 0s | head -1
+$paradl topology search --hosts 8 --radix 8 --size 1KiB --against "$(printf 'torus:2x4;%.0s' $(seq 33))"; echo "rc $?"
 $paradl topology search --hosts 16; echo "rc $?"
 $paradl topology search --hosts 1 --size 1MiB; echo "rc $?"
 $paradl topology search --hosts 99999999 --size 1MiB; echo "rc $?"

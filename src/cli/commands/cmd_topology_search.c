@@ -48,6 +48,7 @@ static void on_interrupt(int signal)
 
 struct search {
     pdl_arena *arena;
+    const struct pdl_args *args;
     const struct options *o;
     struct pdl_progress progress;
     struct pdl_network_ask ask;
@@ -81,6 +82,12 @@ static char *next_item(pdl_arena *a, const char **at, char mark)
     return pdl_arena_strndup(a, from, n);
 }
 
+static enum pdl_status too_many(const char *option, struct pdl_err *err)
+{
+    return pdl_fail(err, PDL_EINVAL, "%s: more than %d networks", option,
+                    MOST_RIVALS);
+}
+
 static enum pdl_status read_lists(struct search *s, struct pdl_err *err)
 {
     const char *at = s->o->against,
@@ -89,17 +96,22 @@ static enum pdl_status read_lists(struct search *s, struct pdl_err *err)
 
     if (!more)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
-    while ((one = next_item(s->arena, &at, ';')) && s->nrivals < MOST_RIVALS) {
+    while ((one = next_item(s->arena, &at, ';')) != NULL) {
         char *plus = strrchr(one, '+');
 
+        if (s->nrivals == MOST_RIVALS)
+            return too_many("--against", err);
         if (plus)
             *plus = '\0';
         s->rival[s->nrivals++] = (struct pdl_network_rival){
             .spec = one, .algorithm = plus ? plus + 1 : NULL};
     }
     at = s->o->also;
-    while ((one = next_item(s->arena, &at, ';')) && s->ask.nmore < MOST_RIVALS)
+    while ((one = next_item(s->arena, &at, ';')) != NULL) {
+        if (s->ask.nmore == MOST_RIVALS)
+            return too_many("--also", err);
         more[s->ask.nmore++] = one;
+    }
     s->ask.more = more;
     return PDL_OK;
 }
@@ -138,10 +150,13 @@ static enum pdl_status settle(struct search *s, struct pdl_err *err)
         .radix = (int)(o->radix > 0 ? fmin((double)o->radix, 1e6) : 64),
         .shared = o->duplex && strcmp(o->duplex, "shared") == 0,
         .bytes_per_s = 12.5e9,
-        .latency_s = o->latency_s > 0 ? o->latency_s : 1e-6,
+        .latency_s = pdl_opt_given(&cli_topology_search, s->args, "latency")
+                         ? o->latency_s
+                         : 1e-6,
         .threads = (int)o->threads,
         .progress = go_on,
-        .ctx = s};
+        .ctx = s,
+        .interrupt = &interrupted};
     if (o->bw)
         st = pdl_unit_parse(o->bw, PDL_UNIT_BYTES_S, &s->ask.bytes_per_s, err);
     if (st == PDL_OK && !(s->ask.bytes_per_s > 0))
@@ -166,10 +181,16 @@ static const char *ways(const struct search *s,
 {
     const char *text = "";
 
-    for (int k = 0; k < s->ask.ndemands; k++)
-        if (n->by[k] && *n->by[k] && !strstr(text, n->by[k]))
+    for (int k = 0; k < s->ask.ndemands && text; k++) {
+        int first = 0; /* demand that has this one's */
+
+        while (first < k && (!n->by[first] || !n->by[k] ||
+                             strcmp(n->by[first], n->by[k]) != 0))
+            first++;
+        if (first == k && n->by[k] && *n->by[k])
             text = pdl_arena_printf(s->arena, "%s%s%s", text, *text ? "," : "",
                                     n->by[k]);
+    }
     return text ? text : "";
 }
 
@@ -210,6 +231,10 @@ static void rival_text(const struct search *s, const struct pdl_networks *r,
     const struct pdl_network_point *w =
         v->winner < 0 ? NULL : &r->list[v->winner];
 
+    if (!isfinite(v->is.seconds)) {
+        cli_say(2, "%s: not looked at", v->spec);
+        return;
+    }
     if (!w) {
         cli_say(2, "%s, %s: %.1f k$, %s; nothing that costs no more is faster",
                 v->spec, ways(s, &v->is), v->is.cost / 1e3,
@@ -223,6 +248,35 @@ static void rival_text(const struct search *s, const struct pdl_networks *r,
             100 * (w->seconds / v->is.seconds - 1));
 }
 
+/* Of a group, or of a rank that sends, that has the least. */
+static int64_t least_of(const struct pdl_demand *d)
+{
+    bool send = strcmp(d->collective, "send") == 0;
+    int n = send ? d->groups * d->members : d->groups;
+    int64_t least = d->bytes;
+
+    for (int i = 0; i < n && d->each; i++)
+        if (d->each[i] > 0 && d->each[i] < least)
+            least = d->each[i];
+    return least;
+}
+
+static void demand_text(const struct search *s, const struct pdl_demand *d)
+{
+    const char *most = unit(s, (double)d->bytes, PDL_UNIT_BYTES),
+               *least = unit(s, (double)least_of(d), PDL_UNIT_BYTES);
+    bool equal = strcmp(least, most) == 0;
+
+    cli_say(4, "  %s: %s%s%s%s%s", d->name, equal ? "" : least,
+            equal ? "" : " to ", most,
+            d->times == 1
+                ? ""
+                : pdl_arena_printf(s->arena, ", %.0f times", d->times),
+            d->groups == 1
+                ? ""
+                : pdl_arena_printf(s->arena, ", %d groups at once", d->groups));
+}
+
 static void text(const struct search *s, const struct pdl_networks *r)
 {
     cli_say(2, "%d hosts, switches of at most %d ports, cables of %s%s, %s:",
@@ -230,23 +284,12 @@ static void text(const struct search *s, const struct pdl_networks *r)
             unit(s, s->ask.bytes_per_s, PDL_UNIT_BYTES_S),
             s->ask.shared ? " both ways together" : " each way",
             unit(s, s->ask.latency_s, PDL_UNIT_SECONDS));
-    for (int k = 0; k < s->ask.ndemands; k++) {
-        const struct pdl_demand *d = &s->ask.demand[k];
-
-        cli_say(
-            4, "  %s: %s%s%s", d->name,
-            unit(s, (double)d->bytes, PDL_UNIT_BYTES),
-            d->times == 1
-                ? ""
-                : pdl_arena_printf(s->arena, ", %.0f times", d->times),
-            d->groups == 1
-                ? ""
-                : pdl_arena_printf(s->arena, ", %d groups at once", d->groups));
-    }
+    for (int k = 0; k < s->ask.ndemands; k++)
+        demand_text(s, &s->ask.demand[k]);
     front_text(s, r);
     for (int i = 0; i < s->nrivals; i++)
         rival_text(s, r, &s->rival[i]);
-    cli_say(2, "%d networks, %lld simulations%s", r->n, (long long)r->simulated,
+    cli_say(2, "%d networks%s", r->n,
             r->stopped ? "; stopped before the end" : "");
     if (s->left)
         cli_say(2, "note: left out of the plan's traffic: %s", s->left);
@@ -289,6 +332,7 @@ static void json_demands(struct search *s)
         pdl_json_kint(w, "members", d->members);
         pdl_json_kint(w, "groups", d->groups);
         pdl_json_kint(w, "bytes", d->bytes);
+        pdl_json_kint(w, "least_bytes", least_of(d));
         pdl_json_knum(w, "times", d->times);
         pdl_json_end(w);
     }
@@ -316,6 +360,8 @@ static void json_answer(struct search *s, const struct pdl_networks *r)
     for (int i = 0; i < s->nrivals; i++) {
         int won = s->rival[i].winner;
 
+        if (!isfinite(s->rival[i].is.seconds)) /* stopped before */
+            continue;
         pdl_json_object(w);
         json_network(s, &s->rival[i].is);
         pdl_json_kstr(w, "winner", won < 0 ? NULL : r->list[won].spec);
@@ -323,7 +369,6 @@ static void json_answer(struct search *s, const struct pdl_networks *r)
     }
     pdl_json_end(w);
     pdl_json_kint(w, "networks", r->n);
-    pdl_json_kint(w, "simulated", r->simulated);
     pdl_json_kbool(w, "stopped", r->stopped);
     pdl_json_end(w);
 }
@@ -391,7 +436,7 @@ static int search(const struct pdl_args *args)
 {
     const struct options *o = args->opts;
     pdl_arena *a = pdl_arena_create((size_t)16 << 30);
-    struct search s = {.arena = a, .o = o};
+    struct search s = {.arena = a, .args = args, .o = o};
     struct pdl_err err = {"", ""};
     enum pdl_status st = PDL_OK;
     struct pdl_json w;
@@ -440,7 +485,8 @@ const struct pdl_cmd cli_topology_search = {
             "tori, random graphs, Kautz, ...; where there are several shortest "
             "ways also with adaptive routes), simulates the traffic on each "
             "under every algorithm, and prints those that are faster than all "
-            "that cost no more. The traffic is one collective of all hosts, or "
+            "that cost less, the fastest of each cost. The traffic is one "
+            "collective of all hosts, or "
             "what a step of a plan sends: operations one after the other, all "
             "groups of each at once. Cost is that of 'topology show'.",
     .example = "paradl topology search --hosts 32 --radix 16 --size 1MiB",
