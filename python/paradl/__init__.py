@@ -33,7 +33,7 @@ __all__ = [
     "InternalError", "Job", "Limit", "Machine", "Memory", "Model", "Plan",
     "Projection", "Result", "Runs", "Scaling", "Simulation", "Time", "Trial",
     "UsageError", "Validation", "Watch", "ask", "collective", "design",
-    "fit_in", "from_torch", "library_version", "options", "plan", "project", "read_runs", "report",
-    "scale", "simulate", "text", "validate", "watch",
+    "fit_in", "from_torch", "library_version", "options", "plan", "project",
+    "read_runs", "report", "scale", "simulate", "text", "validate", "watch",
     "__version__",
 ]

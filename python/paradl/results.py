@@ -11,7 +11,7 @@ from typing import (Any, ClassVar, Dict, Iterator, List, Mapping, Optional,
                     Sequence, Type)
 
 from ._library import Answer
-from .errors import InputError, UsageError
+from .errors import EnvironmentLacks, InputError, UsageError
 
 
 class Result(Mapping[str, Any]):
@@ -95,7 +95,11 @@ class Result(Mapping[str, Any]):
 
     def to_dataframe(self) -> Any:
         """The rows as a pandas.DataFrame (pandas is needed for this alone)."""
-        import pandas  # type: ignore[import]
+        try:
+            import pandas  # type: ignore[import]
+        except ImportError as e:
+            raise EnvironmentLacks(f"to_dataframe: {e}", "install pandas, or "
+                                   "take to_records()") from None
         return pandas.DataFrame(self.to_records())
 
     def to_html(self) -> str:

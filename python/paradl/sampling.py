@@ -52,6 +52,12 @@ class Order:
     def _create(self) -> None:
         s, err = self._settings, Err()
         labels = s["labels"]
+        for name in ("shuffle", "hide"):
+            if not isinstance(s[name], str):
+                raise InputError(f"{name}: {s[name]!r} is no order",
+                                 'write "none" for none')
+        if not 0 <= s["seed"] < 2**64:
+            raise InputError(f"seed {s['seed']} is outside 0 to 2^64-1")
         if labels is not None and len(labels) != s["samples"]:
             raise InputError(f"{len(labels)} labels of {s['samples']} samples")
         # kept: the sampler refers to them

@@ -89,13 +89,16 @@ class Sampler(_Sampler):  # type: ignore[type-arg,misc]
             not self._held and self._given >= self.order.batches
 
     def set_epoch(self, epoch: int) -> None:
-        """As DistributedSampler's; does nothing where it is that already."""
+        """As DistributedSampler's: the next iteration is this epoch, from its
+        beginning where one has used it already."""
         while self.order.epoch < epoch:
             self._next()
         if self.order.epoch > epoch:
             raise ValueError(f"epoch {epoch} is over: the order is in "
                              f"{self.order.epoch}")
-        self._held = True
+        if self._begun:
+            self._given = self._trained = 0
+        self._begun, self._held = False, True
 
     def _next(self) -> None:
         self._tell()

@@ -129,6 +129,13 @@ class Samplers(unittest.TestCase):
         s.set_epoch(1)
         second = list(s)
         self.assertNotEqual(first, second)
+        s.set_epoch(1)  # once more, as DistributedSampler's
+        self.assertEqual(list(s), second)
+        s.set_epoch(1)
+        half = s.batch_lists()
+        next(half)
+        s.set_epoch(1)
+        self.assertEqual(list(s), second)
         with self.assertRaises(ValueError):
             s.set_epoch(0)
 
@@ -177,7 +184,9 @@ class Samplers(unittest.TestCase):
         make = lambda **more: paradl.torch.Sampler(self.data, **{
             "batch_size": 8, "epochs": 3, **more})
         for wrong in (dict(num_replicas=2, rank=2), dict(rank=-1),
-                      dict(batch_size=0), dict(shuffle="deck")):
+                      dict(batch_size=0), dict(shuffle="deck"),
+                      dict(shuffle=3), dict(hide=None), dict(seed=-1),
+                      dict(seed=2**64)):
             with self.assertRaises(ValueError, msg=wrong):
                 make(**wrong)
         s = make()

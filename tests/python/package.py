@@ -5,6 +5,7 @@ import doctest
 import json
 import os
 import pickle
+import shlex
 import signal
 import subprocess
 import sys
@@ -17,6 +18,8 @@ import paradl
 from paradl import errors, models, questions, results, watching
 
 DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data")
+README = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..",
+                      "README.md")
 LARGE = dict(system="dgx-a100", pes=2048, batch=2048)
 
 
@@ -43,17 +46,18 @@ class Examples(unittest.TestCase):
         self.assertEqual(paradl.__version__, paradl.library_version)
 
     def test_readme(self):
-        readme = os.path.join(os.path.dirname(__file__), "..", "..",
-                              "README.md")
         failed, tried = doctest.testfile(
-            readme, module_relative=False,
-            parser=_PythonBlocks())
+            README, module_relative=False, parser=_PythonBlocks())
         self.assertEqual((failed, tried > 2), (0, True))
 
     def test_first_screen_of_the_readme(self):
-        text = paradl.text("plan", "resnet50", system="abci-v100", pes=64,
-                           batch=2048, top=5)
-        self.assertIn("best: data=64", text)
+        with open(README, encoding="utf-8") as f:
+            asked, shown = f.read().split("\n$ paradl ", 1)[1].split("\n", 1)
+        command, model, *more = shlex.split(asked)
+        options = {name[2:]: value
+                   for name, value in zip(more[::2], more[1::2])}
+        text = paradl.text(command, model, **options)
+        self.assertTrue(text.startswith(shown.split("...\n", 1)[0]), text)
 
 
 class Errors(unittest.TestCase):
@@ -185,7 +189,10 @@ class Results(unittest.TestCase):
         try:
             import pandas  # noqa: F401
         except ImportError:
-            self.skipTest("no pandas")
+            with self.assertRaises(paradl.EnvironmentLacks) as caught:
+                self.plan.to_dataframe()
+            self.assertIn("to_records", caught.exception.hint)
+            return
         frame = self.plan.to_dataframe()
         self.assertEqual(frame["strategy"][0], self.plan.best.strategy)
 
