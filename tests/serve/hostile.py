@@ -93,6 +93,8 @@ class Hostile(unittest.TestCase):
     def test_names_are_not_paths(self):
         for what in (dict(model="/etc/passwd"), dict(model="gpt2:/etc/passwd"),
                      dict(model="gpt2", system="/etc/passwd.yaml"),
+                     dict(model="gpt2", system="dgx-a100:pe=own.yaml"),
+                     dict(model="gpt2:own.json"),
                      dict(model="gpt2", pes="0"), dict(model="gpt2", pes="9e9"),
                      dict(model="gpt2", batch="-1"), dict(model="<script>"),
                      dict(model="gpt2", precision="bf16 --export x"),
@@ -129,6 +131,19 @@ class Hostile(unittest.TestCase):
             self.assertEqual(state, "failed", name)
             self.assertTrue(message and "/tmp" not in message, message)
         self.assertEqual(self.plan(ASK, b"x", "m.exe")[0], 400)
+
+    def test_results_do_not_tell_where_files_are(self):
+        status, headers, _ = self.get("POST", "/plan", form(ASK, GPT2 % 2))
+        self.assertEqual(status, 303)
+        at = headers["Location"]
+        while '"running"' in self.get("GET", at + "/state")[2]:
+            time.sleep(.1)
+        for what in ("/result.json", "/report"):
+            status, _, text = self.get("GET", at + what)
+            self.assertEqual(status, 200)
+            self.assertEqual((text.count("/tmp"),
+                              text.count("paradl plan config.json") > 0),
+                             (0, True), what)
 
     def test_deep_networks_are_refused(self):
         start = time.time()

@@ -51,16 +51,18 @@ static bool is_system(const char *name)
     return false;
 }
 
-/* Parameters have numbers, units and names; a slash only in "/s". */
+/* Parameters have numbers, units and names; a slash only in "/s", a point only
+ * in a number: what ends as a file does is the name of one. */
 static bool harmless(const char *text)
 {
     for (; *text; text++) {
         bool rate = text[0] == '/' && text[1] == 's' &&
                     (text[2] == ',' || text[2] == '\0');
+        bool point = text[0] == '.' && text[1] >= '0' && text[1] <= '9';
 
-        if (!rate &&
+        if (!rate && !point &&
             !strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                    "0123456789:=,.+-_",
+                    "0123456789:=,+-_",
                     *text))
             return false;
     }

@@ -22,7 +22,8 @@ struct cli_serve_job {
     char id[SERVE_ID + 1];
     pthread_t thread;
     atomic_int state;
-    pdl_answer *plan, *page; /* the result, and its page */
+    pdl_answer *plan, *page; /* the search, and the page of its result */
+    struct pdl_buf result;
     char folder[64], path[96];
     char text[SERVE_NFIELDS][SERVE_TEXT], seconds[32];
 };
@@ -35,15 +36,21 @@ static struct {
 
 /* ---- one job ------------------------------------------------------------ */
 
+static void discard(struct cli_serve_job *j)
+{
+    pdl_answer_destroy(j->plan);
+    pdl_answer_destroy(j->page);
+    pdl_buf_free(&j->result);
+    free(j);
+}
+
 static void forget(struct cli_serve_job *j)
 {
     if (!j)
         return;
     pdl_answer_cancel(j->plan);
     pthread_join(j->thread, NULL);
-    pdl_answer_destroy(j->plan);
-    pdl_answer_destroy(j->page);
-    free(j);
+    discard(j);
 }
 
 static void drop_file(struct cli_serve_job *j)
@@ -79,6 +86,23 @@ static bool is_too_deep(struct cli_serve_job *j)
     return true;
 }
 
+/* The result without where the file was: that is nobody's business, and the
+ * commands in it are for who has the file. */
+static int keep_result(struct cli_serve_job *j)
+{
+    const char *at = pdl_answer_text(j->plan), *found;
+    size_t n = strlen(j->folder);
+
+    while (n > 0 && (found = strstr(at, j->folder))) {
+        pdl_put(&j->result.sink, at, (size_t)(found - at));
+        at = found + n + (found[n] == '/');
+    }
+    pdl_puts(&j->result.sink, at);
+    if (j->result.sink.failed)
+        return EXIT_ENV;
+    return pdl_ask_page(j->page, j->result.text, j->result.len);
+}
+
 static void *search(void *ctx)
 {
     struct cli_serve_job *j = ctx;
@@ -95,10 +119,9 @@ static void *search(void *ctx)
         words[n++] = j->text[SERVE_PRECISION];
     }
     rc = is_too_deep(j) ? EXIT_INPUT : pdl_ask_command(j->plan, n, words);
-    drop_file(j);
     if (rc == EXIT_OK || rc == EXIT_NO)
-        rc = pdl_ask_page(j->page, pdl_answer_text(j->plan),
-                          pdl_answer_size(j->plan));
+        rc = keep_result(j);
+    drop_file(j);
     atomic_store(&j->state, rc == EXIT_OK ? SERVE_DONE : SERVE_FAILED);
     return NULL;
 }
@@ -175,6 +198,7 @@ static struct cli_serve_job *make(const struct cli_serve_form *f,
         return NULL;
     memcpy(j->text, f->text, sizeof j->text);
     snprintf(j->seconds, sizeof j->seconds, "%.3gs", jobs.seconds);
+    pdl_buf_init(&j->result);
     j->plan = pdl_answer_create();
     j->page = pdl_answer_create();
     if (j->plan && j->page && make_id(j->id) &&
@@ -182,9 +206,7 @@ static struct cli_serve_job *make(const struct cli_serve_form *f,
         pthread_create(&j->thread, NULL, search, j) == 0)
         return j;
     drop_file(j);
-    pdl_answer_destroy(j->plan);
-    pdl_answer_destroy(j->page);
-    free(j);
+    discard(j);
     return NULL;
 }
 
@@ -246,11 +268,10 @@ const char *cli_serve_page(const struct cli_serve_job *j, size_t *len)
 
 const char *cli_serve_json(const struct cli_serve_job *j, size_t *len)
 {
-    *len = pdl_answer_size(j->plan);
-    return pdl_answer_text(j->plan);
+    *len = j->result.len;
+    return j->result.text;
 }
 
-/* The file's place on this machine is nobody's business. */
 static const char *without_folder(const struct cli_serve_job *j,
                                   const char *message)
 {
