@@ -2,14 +2,13 @@
 """Networks that are Python objects."""
 from __future__ import annotations
 
-import inspect
 import os
 import shutil
 import tempfile
-import warnings
 import weakref
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Optional, Tuple
 
+from ._export import export
 from .errors import EnvironmentLacks, InputError
 
 
@@ -28,24 +27,14 @@ class Model(os.PathLike):  # type: ignore[type-arg]
         return f"Model({os.path.basename(self.path)!r})"
 
 
-def _export(torch: Any, module: Any, inputs: Tuple[Any, ...], path: str,
-            opset: int) -> None:
-    settings: Dict[str, Any] = {
-        "opset_version": opset, "do_constant_folding": False,
-        "training": torch.onnx.TrainingMode.PRESERVE}
-    if "dynamo" in inspect.signature(torch.onnx.export).parameters:
-        settings["dynamo"] = False  # the other one knows no training
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        torch.onnx.export(module, inputs, path, **settings)
-
-
 def from_torch(module: Any, example: Any, *, opset: int = 13) -> Model:
     """Any ``torch.nn.Module`` as a model, through torch's ONNX export.
 
     ``example`` is one input (or a tuple of them) with a batch of 1: shapes are
     taken from it. The module is exported as it is trained, so that batch norm
-    and dropout are seen, and is left as it was.
+    and dropout are seen, and is left as it was. Drawing at random (stochastic
+    depth) and adaptive pooling that ONNX does not know are priced by operators
+    that are like them.
 
         net = torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.ReLU(),
                                   torch.nn.Linear(256, 10))
@@ -69,12 +58,7 @@ def from_torch(module: Any, example: Any, *, opset: int = 13) -> Model:
     path = os.path.join(folder, type(module).__name__.lower() + ".onnx")
     model = Model(path, folder)
     try:
-        try:
-            _export(torch, module, inputs, path, opset)
-        except Exception:  # operators that are younger
-            if opset >= 17:
-                raise
-            _export(torch, module, inputs, path, 17)
+        export(torch, module, inputs, path, opset)
     except Exception as e:
         raise InputError(f"from_torch: {type(module).__name__} cannot be "
                          f"exported: {str(e).splitlines()[0]}") from e

@@ -81,6 +81,23 @@ class Models(unittest.TestCase):
         zoo = paradl.project("resnet50", **ask).step_s
         self.assertLess(abs(mine / zoo - 1), .02)
 
+    def test_what_onnx_does_not_know(self):
+        """Stochastic depth, adaptive pooling to sizes that do not divide,
+        batch norm of one value; torch is left as it was."""
+        net = nn.Sequential(
+            nn.Conv2d(3, 8, 3), torchvision.ops.StochasticDepth(.1, "row"),
+            nn.AdaptiveAvgPool2d(7), nn.AdaptiveAvgPool2d((9, 3)),
+            nn.AdaptiveAvgPool2d(1), nn.BatchNorm2d(8), nn.Flatten(),
+            nn.Linear(8, 5))
+        model = paradl.from_torch(net, torch.zeros(1, 3, 24, 24))
+        shown = paradl.ask("model show", model)
+        self.assertEqual(shown.parameters,
+                         sum(p.numel() for p in net.parameters()))
+        self.assertTrue(paradl.plan(model, system="dgx-a100", pes=4,
+                                    batch=64).best.feasible)
+        with self.assertRaises(ValueError):
+            net(torch.zeros(1, 3, 24, 24))
+
     def test_wrong(self):
         with self.assertRaises(paradl.InputError):
             paradl.from_torch(small_net(), torch.zeros(4, 64))
