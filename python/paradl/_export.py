@@ -2,14 +2,16 @@
 """torch's ONNX export, and what stands for operators that it has no ONNX for.
 
 Nothing of what is exported is run: an operator that moves and computes as much
-is as good.
+is as good, and of weights the shapes are enough.
 """
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import inspect
+import itertools
 import warnings
-from typing import Any, Dict, Iterator, Tuple
+from typing import Any, Dict, Iterator, List, Tuple, Union
 
 _OPSET = 17  # of stand-ins: the newest that Debian's torch exports
 
@@ -78,16 +80,98 @@ def _stand_ins(torch: Any) -> Iterator[None]:
             torch.onnx.unregister_custom_op_symbolic(name, _OPSET)
 
 
+# -- weights by their shapes --------------------------------------------------
+
+_TYPES = {"float32": 1, "uint8": 2, "int8": 3, "int32": 6, "int64": 7,
+          "bool": 9, "float16": 10, "float64": 11, "bfloat16": 16}
+_GRAPH, _INITIALIZER, _INPUT = 7, 5, 11  # fields of ONNX's messages
+
+
+def _number(value: int) -> bytes:
+    out = []
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    return bytes(out + [value])
+
+
+def _field(number: int, value: Union[int, bytes]) -> bytes:
+    if isinstance(value, int):
+        return _number(number << 3) + _number(value)
+    return _number(number << 3 | 2) + _number(len(value)) + value
+
+
+def _fields(data: bytes) -> Iterator[Tuple[int, Union[int, bytes]]]:
+    """Of a message that torch wrote: numbers and what has a length."""
+    at = 0
+
+    def number() -> int:
+        nonlocal at
+        value = 0
+        for shift in itertools.count(0, 7):
+            at += 1
+            value |= (data[at - 1] & 127) << shift
+            if data[at - 1] < 128:
+                break
+        return value
+
+    while at < len(data):
+        key = number()
+        if key & 7 not in (0, 2):
+            raise ValueError("no message of ONNX")
+        value = number()
+        if key & 7 == 0:
+            yield key >> 3, value
+            continue
+        at += value
+        yield key >> 3, data[at - value:at]
+
+
+def _initializer(name: str, tensor: Any, whole: bool) -> bytes:
+    """With what is in it, or as one whose data are elsewhere."""
+    kind = _TYPES[str(tensor.dtype).partition(".")[2]]
+    out = b"".join(_field(1, n) for n in tensor.shape) + _field(2, kind) + \
+        _field(8, name.encode())
+    if not whole:
+        where = _field(1, b"location") + _field(2, b"nowhere")
+        return out + _field(13, where) + _field(14, 1)
+    tensor = tensor.detach().cpu().contiguous()
+    return out + _field(9, ctypes.string_at(
+        tensor.data_ptr(), tensor.numel() * tensor.element_size()))
+
+
+def _name_weights(module: Any, path: str) -> None:
+    """Weights that are inputs of the exported graph become initializers:
+    parameters by their shapes, buffers (masks, indices) with their data."""
+    with open(path, "rb") as f:
+        model = list(_fields(f.read()))
+    graph = next(v for k, v in model if k == _GRAPH)
+    assert isinstance(graph, bytes)
+    wanted = {bytes(dict(_fields(v))[1]).decode()  # type: ignore[arg-type]
+              for k, v in _fields(graph) if k == _INPUT}
+    more: List[bytes] = []
+    for tensors, whole in ((module.named_parameters(), False),
+                           (module.named_buffers(), True)):
+        more += [_field(_INITIALIZER, _initializer(
+            name, t, whole and t.device.type != "meta"))
+            for name, t in tensors if name in wanted]
+    with open(path, "wb") as f:
+        f.write(b"".join(_field(k, graph + b"".join(more) if k == _GRAPH else v)
+                         for k, v in model))
+
+
 def _try(torch: Any, module: Any, inputs: Tuple[Any, ...], path: str,
          opset: int) -> None:
     settings: Dict[str, Any] = {
         "opset_version": opset, "do_constant_folding": False,
+        "export_params": False,
         "training": torch.onnx.TrainingMode.PRESERVE}
     if "dynamo" in inspect.signature(torch.onnx.export).parameters:
         settings["dynamo"] = False  # the other one knows no training
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.onnx.export(module, inputs, path, **settings)
+    _name_weights(module, path)
 
 
 def export(torch: Any, module: Any, inputs: Tuple[Any, ...], path: str,

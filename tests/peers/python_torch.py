@@ -76,10 +76,18 @@ class Models(unittest.TestCase):
     def test_resnet50_costs_what_the_zoo_has(self):
         net = torchvision.models.resnet50().train()
         model = paradl.from_torch(net, torch.zeros(1, 3, 224, 224))
+        self.assertLess(os.path.getsize(model.path), 1 << 20)  # no weights
         ask = dict(system="abci-v100", strategy="data=64", batch=2048)
         mine = paradl.project(model, **ask).step_s
         zoo = paradl.project("resnet50", **ask).step_s
         self.assertLess(abs(mine / zoo - 1), .02)
+
+    def test_weights_that_are_shared(self):
+        net = nn.Sequential(nn.Embedding(1000, 64), nn.Linear(64, 1000))
+        net[1].weight = net[0].weight
+        shown = paradl.ask("model show", paradl.from_torch(
+            net, torch.zeros(1, 9, dtype=torch.long)))
+        self.assertEqual(shown.parameters, 1000 * 64 + 1000)
 
     def test_what_onnx_does_not_know(self):
         """Stochastic depth, adaptive pooling to sizes that do not divide,
