@@ -22,10 +22,11 @@ one() { # script
     flock "$tmp" cat "$tmp/$name.log"
 }
 export -f one
-# Packages compile everything: what begins first does not end last.
-first=$here/packages.sh
-find "$here" -name '*.sh' ! -name run.sh ! -name packages.sh -print0 | sort -z |
-    cat <(printf '%s\0' "$first") - | xargs -0 -P2 -I{} bash -c 'one "$1"' one {}
+# The longest first: what begins late and takes long keeps one processor alone.
+first=("$here"/{run_torch,packages,tv_torch,python_torch}.sh)
+find "$here" -name '*.sh' ! -name run.sh -print0 | sort -z |
+    grep -zvxFf <(printf '%s\n' "${first[@]}") |
+    cat <(printf '%s\0' "${first[@]}") - | xargs -0 -P2 -I{} bash -c 'one "$1"' one {}
 passed=0 failed=0 skipped=0
 for t in "$here"/*.sh; do
     name=$(basename "$t")
