@@ -87,7 +87,7 @@ class Result(Mapping[str, Any]):
         >>> [r["pes"] for r in s.to_records()]
         [1, 2, 4]
         """
-        rows = self._fields.get(self._rows, self._fields)
+        rows = self._fields.get(self._rows or "rows", self._fields)
         others = [v for k, v in self._fields.items() if k != "schema"]
         if len(others) == 1 and isinstance(others[0], list):
             rows = others[0]  # a list of things

@@ -184,6 +184,10 @@ class Results(unittest.TestCase):
         self.assertIn("ring", names)
         self.assertIn(str(len(names)), repr(found))
         self.assertIn("ring", found._repr_html_())
+        found = paradl.collective("compare", "allreduce", size="1MiB",
+                                  topology="torus:4x4")
+        self.assertEqual(found.to_records()[0]["algorithm"],
+                         found.rows[0].algorithm)
 
     def test_dataframe(self):
         try:
