@@ -62,7 +62,9 @@ def ask(command: str, *arguments: Value, progress: Optional[Progress] = None,
     16
     """
     words = _words(command, arguments, {**options, "json": True})
-    return result_of(Answer().ask(words, progress))
+    found = result_of(Answer().ask(words, progress))
+    found._asked = arguments  # a module's file is there as long as its answers
+    return found
 
 
 def text(command: str, *arguments: Value, **options: Any) -> str:

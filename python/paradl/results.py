@@ -30,6 +30,7 @@ class Result(Mapping[str, Any]):
     def __init__(self, fields: Dict[str, Any]) -> None:
         self._fields = fields
         self._kept: Dict[str, Any] = {}
+        self._asked: Sequence[Any] = ()
 
     # -- a mapping ---------------------------------------------------------
     def __getitem__(self, key: str) -> Any:

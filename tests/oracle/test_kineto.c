@@ -129,6 +129,48 @@ static void kernels_are_told_apart_by_name(void **state)
     }
 }
 
+/* As PyTorch without Kineto writes it: a list, no categories. Two steps of 50 us
+ * in 110; another thread exchanges for 20, of which 12 are beside a product. */
+static const char of_host[] =
+    "[{\"name\": \"aten::linear\", \"ph\": \"X\", \"ts\": 0, \"dur\": 30, "
+    "\"tid\": 1, \"pid\": \"CPU functions\", \"args\": {}},"
+    "{\"name\": \"aten::t\", \"ph\": \"X\", \"ts\": 0, \"dur\": 2, \"tid\": 1},"
+    "{\"name\": \"aten::addmm\", \"ph\": \"X\", \"ts\": 2, \"dur\": 28, "
+    "\"tid\": 1},"
+    "{\"name\": \"gloo:all_reduce\", \"ph\": \"X\", \"ts\": 18, \"dur\": 20, "
+    "\"tid\": 2},"
+    "{\"name\": \"Optimizer.step#SGD.step\", \"ph\": \"X\", \"ts\": 40, "
+    "\"dur\": 10, \"tid\": 1},"
+    "{\"name\": \"aten::add_\", \"ph\": \"X\", \"ts\": 42, \"dur\": 5, "
+    "\"tid\": 1},"
+    "{\"name\": \"ProfilerStep#3\", \"ph\": \"X\", \"ts\": 0, \"dur\": 500, "
+    "\"tid\": 1},"
+    "{\"name\": \"aten::mm\", \"ph\": \"X\", \"ts\": 60, \"dur\": 30, \"tid\": "
+    "1},"
+    "{\"name\": \"Optimizer.step#SGD.step\", \"ph\": \"X\", \"ts\": 100, "
+    "\"dur\": 10, \"tid\": 1}]";
+
+static void operators_of_a_processor_stand_for_kernels(void **state)
+{
+    struct pdl_kineto k;
+    struct pdl_err err = {"", ""};
+
+    (void)state;
+    assert_int_equal(read_text(of_host, &k, &err), PDL_OK);
+    assert_int_equal(k.events, 9);
+    assert_int_equal(k.steps, 2);
+    assert_true(k.marked);
+    near(k.step_s, 55e-6, 1e-12);
+    near(find(&k, "matrix product")->seconds, 29e-6, 1e-12);
+    assert_int_equal(find(&k, "matrix product")->calls, 2);
+    near(find(&k, "other")->seconds, 1e-6, 1e-12);
+    near(k.phase_s[PDL_KINETO_COMPUTE], 30e-6, 1e-12);
+    near(k.phase_s[PDL_KINETO_UPDATE], 10e-6, 1e-12);
+    near(k.phase_s[PDL_KINETO_COLLECTIVE], 10e-6, 1e-12);
+    near(k.exposed_s, 4e-6, 1e-12);
+    near(k.idle_s, 11e-6, 1e-12);
+}
+
 static void a_projection_stands_beside_it(void **state)
 {
     struct pdl_projection x = {.forward_s = 1,
@@ -161,12 +203,14 @@ static void what_is_no_trace_is_refused(void **state)
     static const struct {
         const char *text, *msg;
     } wrong[] = {
-        {"[]", "t.json:1:1: a trace is an object with traceEvents"},
+        {"3", "t.json:1:1: a trace is an object with traceEvents"},
+        {"[3]", "t.json:1:2: an event is an object"},
+        {"[]", "t.json: no kernel and no operator in 0 events"},
         {"{\"traceEvents\": 3}", "t.json:1:17: traceEvents is a list"},
         {"{\"traceEvents\": [3]}", "t.json:1:18: an event is an object"},
         {"{\"traceEvents\": [{\"ts\": []}]}",
          "t.json:1:25: an event's ts is text or a number"},
-        {"{}", "t.json: no kernel of a device in 0 events"},
+        {"{}", "t.json: no kernel and no operator in 0 events"},
         {"{\"traceEvents\": [", "t.json:1:17: the text ends early"},
     };
 
@@ -186,6 +230,7 @@ int main(void)
         cmocka_unit_test(network_time_is_exposed_where_nothing_else_runs),
         cmocka_unit_test(a_real_trace_gives_the_sums_of_another_program),
         cmocka_unit_test(kernels_are_told_apart_by_name),
+        cmocka_unit_test(operators_of_a_processor_stand_for_kernels),
         cmocka_unit_test(a_projection_stands_beside_it),
         cmocka_unit_test(what_is_no_trace_is_refused),
     };

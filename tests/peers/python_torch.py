@@ -71,6 +71,8 @@ class Models(unittest.TestCase):
         path = model.path
         self.assertTrue(os.path.exists(path))
         del model
+        self.assertTrue(os.path.exists(path))  # its answers refer to it
+        del found, shown
         self.assertFalse(os.path.exists(path))
 
     def test_resnet50_costs_what_the_zoo_has(self):
@@ -115,6 +117,39 @@ class Models(unittest.TestCase):
                                 (small_net(), ())):
             with self.assertRaises(paradl.InputError):
                 paradl.from_torch(module, example)
+
+
+class Watches(unittest.TestCase):
+    def test_a_trace_of_this_torch(self):
+        """With Kineto or, as Debian builds it, without."""
+        net, (data, _) = small_net(), digits()
+        opt = torch.optim.SGD(net.parameters(), lr=.1)
+        w = paradl.watch(paradl.project(
+            paradl.from_torch(net, torch.zeros(1, 64)), system="dgx-a100",
+            strategy="serial", batch=256), skip=1)
+        x, y = data[:256]
+
+        @w
+        def step():
+            opt.zero_grad()
+            F.cross_entropy(net(x), y).backward()
+            opt.step()
+
+        step()
+        with torch.profiler.profile(
+                activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
+            for _ in range(4):
+                step()
+        with tempfile.TemporaryDirectory() as d:
+            path = os.path.join(d, "trace.json")
+            profiler.export_chrome_trace(path)
+            rows = {r.phase: r.measured_s for r in w.phases(path)}
+            self.assertIn("computation takes", w.report(path))
+        self.assertEqual(w.steps, 4)
+        for phase in ("computation", "update", "step"):
+            self.assertGreater(rows[phase], 0, phase)
+        self.assertLess(rows["computation"] + rows["update"],
+                        1.01 * rows["step"])
 
 
 class Samplers(unittest.TestCase):

@@ -10,8 +10,12 @@
  * collective's kernel also waits for the slowest rank, so that its time is
  * an upper bound of the transfer. Kernels are told apart by their names,
  * which NVIDIA's libraries and PyTorch have kept stable for years; what no row
- * of the table knows is counted as "other". */
-#include "oracle/oracle_priv.h"
+ * of the table knows is counted as "other".
+ *
+ * A job on processors has no kernels: its operators are taken, each without
+ * those inside of it (kineto_host.c). Where PyTorch is built without Kineto, as
+ * Debian's is, the file is a list of events without categories. */
+#include "oracle/measure/kineto.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -26,10 +30,10 @@ static const struct kind {
     enum pdl_kineto_phase phase;
 } kinds[] = {
     {"send and receive", "nccl*sendrecv nccl*send nccl*recv", PDL_KINETO_P2P},
-    {"allreduce", "nccl*allreduce", PDL_KINETO_COLLECTIVE},
-    {"allgather", "nccl*allgather", PDL_KINETO_COLLECTIVE},
+    {"allreduce", "nccl*allreduce gloo:all_reduce", PDL_KINETO_COLLECTIVE},
+    {"allgather", "nccl*allgather gloo:all_gather", PDL_KINETO_COLLECTIVE},
     {"reduce-scatter", "nccl*reducescatter", PDL_KINETO_COLLECTIVE},
-    {"other collectives", "nccl rccl", PDL_KINETO_COLLECTIVE},
+    {"other collectives", "nccl rccl gloo:", PDL_KINETO_COLLECTIVE},
     {"update", "multi_tensor_apply adam sgd lamb optimizer", PDL_KINETO_UPDATE},
     {"attention", "flash fmha attention sdpa dot_do_o convert_dq",
      PDL_KINETO_COMPUTE},
@@ -38,7 +42,9 @@ static const struct kind {
      "convolution conv2d conv3d fprop dgrad wgrad winograd implicit_gemm "
      "addpadding nchwtonhwc nhwctonchw",
      PDL_KINETO_COMPUTE},
-    {"matrix product", "gemm gemv cutlass cublas nvjet xmma splitk",
+    {"matrix product",
+     "gemm gemv cutlass cublas nvjet xmma splitk addmm aten::mm aten::bmm "
+     "aten::matmul aten::linear",
      PDL_KINETO_COMPUTE},
     {"pooling", "pool", PDL_KINETO_COMPUTE},
     {"loss", "softmax nll_loss cross_entropy", PDL_KINETO_COMPUTE},
@@ -69,7 +75,7 @@ struct spans {
 struct event {
     char ph[4], cat[CAT], name[NAME];
     double ts, dur;
-    char pid[24];
+    char pid[24], tid[24];
 };
 
 struct reader {
@@ -77,6 +83,7 @@ struct reader {
     struct pdl_kineto *out;
     struct pdl_err *err;
     struct spans network, device; /* busy */
+    struct kineto_ops host;       /* until there is a kernel */
     char pid[24];                 /* of the first device */
     double marked_s;              /* all steps */
     double origin;                /* ts of the first kernel */
@@ -128,16 +135,24 @@ static int classify(const char *name)
     return NKINDS - 1;
 }
 
+static struct spans *busy(struct reader *r, int k)
+{
+    enum pdl_kineto_phase phase = r->out->of[k].phase;
+
+    return phase == PDL_KINETO_COLLECTIVE || phase == PDL_KINETO_P2P
+               ? &r->network
+               : &r->device;
+}
+
 static bool add_kernel(struct reader *r, const struct event *e, int k)
 {
     struct pdl_kineto_class *c = &r->out->of[k];
-    bool network =
-        c->phase == PDL_KINETO_COLLECTIVE || c->phase == PDL_KINETO_P2P;
     double from, to;
 
     if (r->out->kernels == 0) {
         memcpy(r->pid, e->pid, sizeof r->pid);
         r->origin = e->ts;
+        r->host.n = 0;
     }
     /* clocks count from the machine's start: keep the digits of differences */
     from = (e->ts - r->origin) * 1e-6;
@@ -149,7 +164,7 @@ static bool add_kernel(struct reader *r, const struct event *e, int k)
     r->out->kernels++;
     r->first = fmin(r->first, from);
     r->last = fmax(r->last, to);
-    return add_span(network ? &r->network : &r->device, from, to);
+    return add_span(busy(r, k), from, to);
 }
 
 static bool has_prefix(const char *s, const char *head)
@@ -157,12 +172,62 @@ static bool has_prefix(const char *s, const char *head)
     return strncmp(s, head, strlen(head)) == 0;
 }
 
+static bool is_of_host(const struct event *e)
+{
+    return (e->cat[0] == '\0' || strcmp(e->cat, "cpu_op") == 0 ||
+            has_prefix(e->name, "Optimizer.")) &&
+           !has_prefix(e->name, "ProfilerStep#");
+}
+
+static bool add_host(struct reader *r, const struct event *e)
+{
+    struct kineto_op op = {.kind = (int16_t)classify(e->name),
+                           .step = has_prefix(e->name, "Optimizer.step#")};
+
+    if (r->host.n == 0)
+        r->origin = e->ts;
+    op.from = (e->ts - r->origin) * 1e-6;
+    op.to = op.from + e->dur * 1e-6;
+    for (const char *t = e->tid; *t; t++)
+        op.thread = 31 * op.thread + (unsigned char)*t;
+    return oracle_kineto_add(&r->host, &op);
+}
+
+/* Operators of processors in the place of kernels. Steps that nobody marked are
+ * as many as the optimizer's. */
+static bool take_host(struct reader *r)
+{
+    struct pdl_kineto *out = r->out;
+    int64_t steps = 0;
+
+    oracle_kineto_nest(&r->host);
+    r->first = INFINITY;
+    for (size_t i = 0; i < r->host.n; i++) {
+        const struct kineto_op *op = &r->host.op[i];
+
+        out->of[op->kind].calls += !op->inside;
+        out->of[op->kind].seconds += fmax(0, op->own);
+        steps += op->step;
+        r->first = fmin(r->first, op->from);
+        r->last = fmax(r->last, op->to);
+        if (op->top && !add_span(busy(r, op->kind), op->from, op->to))
+            return false;
+    }
+    out->kernels = (int64_t)r->host.n;
+    if (out->steps == 0 && steps > 0) {
+        out->steps = steps;
+        r->marked_s = r->last - r->first;
+    }
+    return true;
+}
+
 static enum pdl_status add_event(struct reader *r, const struct event *e)
 {
     bool kept = true;
 
     r->out->events++;
-    if (strcmp(e->ph, "X") != 0 || !(e->dur >= 0) || !isfinite(e->ts))
+    if (strcmp(e->ph, "X") != 0 || !(e->dur >= 0) || !isfinite(e->dur) ||
+        !isfinite(e->ts))
         return PDL_OK;
     if (strcmp(e->cat, "kernel") == 0) {
         kept = add_kernel(r, e, classify(e->name));
@@ -172,6 +237,8 @@ static enum pdl_status add_event(struct reader *r, const struct event *e)
                has_prefix(e->name, "ProfilerStep#")) {
         r->out->steps++;
         r->marked_s += e->dur * 1e-6;
+    } else if (r->out->kernels == 0 && is_of_host(e)) {
+        kept = add_host(r, e);
     }
     return kept ? PDL_OK : pdl_fail(r->err, PDL_ENOMEM, "out of memory");
 }
@@ -199,6 +266,7 @@ static enum pdl_status read_member(struct reader *r, const char *key,
         {"cat", e->cat, sizeof e->cat, NULL},
         {"name", e->name, sizeof e->name, NULL},
         {"pid", e->pid, sizeof e->pid, NULL},
+        {"tid", e->tid, sizeof e->tid, NULL},
         {"ts", NULL, 0, &e->ts},
         {"dur", NULL, 0, &e->dur},
     };
@@ -244,13 +312,11 @@ static enum pdl_status read_event(struct reader *r)
     return st == PDL_OK ? add_event(r, &e) : st;
 }
 
-static enum pdl_status read_events(struct reader *r)
+static enum pdl_status read_list(struct reader *r)
 {
     enum pdl_token kind;
-    enum pdl_status st = pdl_pull_next(r->p, &kind, NULL, r->err);
+    enum pdl_status st = PDL_OK;
 
-    if (st == PDL_OK && kind != PDL_TOKEN_ARRAY)
-        return pdl_pull_fail(r->p, r->err, "traceEvents is a list");
     while (st == PDL_OK) {
         st = pdl_pull_next(r->p, &kind, NULL, r->err);
         if (st != PDL_OK || kind == PDL_TOKEN_CLOSE)
@@ -262,17 +328,30 @@ static enum pdl_status read_events(struct reader *r)
     return st;
 }
 
-/* The file is an object with traceEvents among its members. */
+static enum pdl_status read_events(struct reader *r)
+{
+    enum pdl_token kind;
+    enum pdl_status st = pdl_pull_next(r->p, &kind, NULL, r->err);
+
+    if (st == PDL_OK && kind != PDL_TOKEN_ARRAY)
+        return pdl_pull_fail(r->p, r->err, "traceEvents is a list");
+    return st == PDL_OK ? read_list(r) : st;
+}
+
+/* The file is an object with traceEvents among its members, or their list. */
 static enum pdl_status read_file(struct reader *r)
 {
     enum pdl_token kind;
     const char *key;
     enum pdl_status st = pdl_pull_next(r->p, &kind, NULL, r->err);
+    bool list = st == PDL_OK && kind == PDL_TOKEN_ARRAY;
 
-    if (st == PDL_OK && kind != PDL_TOKEN_OBJECT)
+    if (st == PDL_OK && !list && kind != PDL_TOKEN_OBJECT)
         return pdl_pull_fail(r->p, r->err,
                              "a trace is an object with traceEvents");
-    while (st == PDL_OK) {
+    if (list)
+        st = read_list(r);
+    while (st == PDL_OK && !list) {
         st = pdl_pull_next(r->p, &kind, &key, r->err);
         if (st != PDL_OK || kind != PDL_TOKEN_KEY)
             break;
@@ -342,17 +421,17 @@ static enum pdl_status read_all(struct pdl_pull *p, const char *name,
     out->of[COPIES] =
         (struct pdl_kineto_class){.name = "copies", .phase = PDL_KINETO_COPY};
     st = read_file(&r);
-    if (st == PDL_OK && out->kernels == 0) {
+    if (st == PDL_OK && out->kernels == 0 && !take_host(&r))
+        st = pdl_fail(err, PDL_ENOMEM, "out of memory");
+    if (st == PDL_OK && out->kernels == 0)
         st = pdl_fail(err, PDL_EPARSE,
-                      "%s: no kernel of a device in %lld "
-                      "events",
-                      name, (long long)out->events);
-        pdl_hint(err, "profile with ProfilerActivity.CUDA");
-    }
+                      "%s: no kernel and no operator in %lld events", name,
+                      (long long)out->events);
     if (st == PDL_OK && !sum_up(&r))
         st = pdl_fail(err, PDL_ENOMEM, "out of memory");
     free(r.network.s);
     free(r.device.s);
+    free(r.host.op);
     return st;
 }
 
