@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 import weakref
-from typing import Any, Optional, Tuple
+from typing import Any, Mapping, Optional, Tuple
 
 from ._export import export
 from .errors import EnvironmentLacks, InputError
@@ -30,8 +30,8 @@ class Model(os.PathLike):  # type: ignore[type-arg]
 def from_torch(module: Any, example: Any, *, opset: int = 13) -> Model:
     """Any ``torch.nn.Module`` as a model, through torch's ONNX export.
 
-    ``example`` is one input (or a tuple of them) with a batch of 1: shapes are
-    taken from it. The module is exported as it is trained, so that batch norm
+    ``example`` is one input (or a tuple or, by the names of arguments, a
+    dictionary of them) with a batch of 1: shapes are taken from it. The module is exported as it is trained, so that batch norm
     and dropout are seen, and is left as it was. Drawing at random (stochastic
     depth) and adaptive pooling that ONNX does not know are priced by operators
     that are like them.
@@ -48,10 +48,12 @@ def from_torch(module: Any, example: Any, *, opset: int = 13) -> Model:
     if not isinstance(module, torch.nn.Module):
         raise InputError("from_torch: a torch.nn.Module is wanted, not "
                          f"{type(module).__name__}")
-    inputs: Tuple[Any, ...] = example if isinstance(example, tuple) \
-        else (example,)
+    named = isinstance(example, Mapping)
+    inputs: Tuple[Any, ...] = (dict(example),) if named else \
+        example if isinstance(example, tuple) else (example,)
     if not inputs or any(not isinstance(i, torch.Tensor) or
-                         i.shape[:1] != (1,) for i in inputs):
+                         i.shape[:1] != (1,)
+                         for i in (example.values() if named else inputs)):
         raise InputError("from_torch: the example is no batch of 1",
                          "give one sample, e.g. torch.zeros(1, 3, 224, 224)")
     folder = tempfile.mkdtemp(prefix="paradl-")

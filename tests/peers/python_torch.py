@@ -91,6 +91,28 @@ class Models(unittest.TestCase):
             net, torch.zeros(1, 9, dtype=torch.long)))
         self.assertEqual(shown.parameters, 1000 * 64 + 1000)
 
+    def test_arguments_by_name(self):
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.tokens = nn.Embedding(50, 16)
+                self.out = nn.Linear(16, 50)
+
+            def forward(self, input_ids, bias=None, attention_mask=None):
+                x = self.out(self.tokens(input_ids))
+                if attention_mask is not None:
+                    x = x * attention_mask.unsqueeze(-1)
+                return {"logits": x}
+
+        shown = paradl.ask("model show", paradl.from_torch(Net(), {
+            "attention_mask": torch.ones(1, 9),
+            "input_ids": torch.zeros(1, 9, dtype=torch.long)}))
+        self.assertEqual(shown.parameters, 50 * 16 + 16 * 50 + 50)
+        for wrong in ({}, {"input_ids": torch.zeros(4, 9)},
+                      {"ids": torch.zeros(1, 9, dtype=torch.long)}):
+            with self.assertRaises(paradl.InputError, msg=wrong):
+                paradl.from_torch(Net(), wrong)
+
     def test_what_onnx_does_not_know(self):
         """Stochastic depth, adaptive pooling to sizes that do not divide,
         batch norm of one value; torch is left as it was."""
