@@ -187,6 +187,40 @@ static void more_experts_are_more_products(void **state)
     assert_true(many - few > 30e-3 && many - few < 45e-3);
 }
 
+static double peak_of(const char *model, int64_t batch)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct pdl_oracle_options o = {.optimizer_slots = 2,
+                                   .precision = PDL_PREC_BF16,
+                                   .framework = open_framework("pytorch")};
+    struct pdl_system sys = open_system(a, "dgx-h200");
+    struct pdl_err err = {"", ""};
+    struct pdl_projection x = {.peak_bytes = 0};
+
+    if (pdl_project(lower_as(a, model, "data=8,zero=3",
+                             &(struct pdl_plan_options){.batch = batch,
+                                                        .dtype = PDL_BF16}),
+                    &sys, &o, &x, &err) != PDL_OK)
+        fail_msg("%s: %s", model, err.msg);
+    pdl_arena_destroy(a);
+    return (double)x.peak_bytes;
+}
+
+/* Weights that are gathered for a layer and freed are in no tally of what stays:
+ * as many bytes come with every sample. */
+static void gathered_experts_take_nothing_off(void **state)
+{
+    static const char model[] = "moe:layers=8,hidden=512,heads=8,ffn=2048,"
+                                "vocab=1000,seq=256,experts=8,topk=2";
+    double one = peak_of(model, 8), two = peak_of(model, 16);
+    double three = peak_of(model, 24);
+
+    (void)state;
+    assert_true(three - two > 0);
+    assert_true(fabs((two - one) / (three - two) - 1) < .05);
+    assert_true(one > two - one); /* it was less than a sample's */
+}
+
 /* T5's bias has a gradient, so its scores are tensors of 32 bits; the same
  * without relative positions is BERT, which keeps none. */
 static void a_learned_bias_keeps_scores(void **state)
@@ -255,6 +289,7 @@ int main(void)
         cmocka_unit_test(modules_in_steps_cost_more),
         cmocka_unit_test(experts_do_not_follow_autocast),
         cmocka_unit_test(more_experts_are_more_products),
+        cmocka_unit_test(gathered_experts_take_nothing_off),
         cmocka_unit_test(a_learned_bias_keeps_scores),
         cmocka_unit_test(images_channels_first_are_slower_in_32_bits),
         cmocka_unit_test(batch_norm_of_bf16_is_pytorchs_own),

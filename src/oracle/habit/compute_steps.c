@@ -263,7 +263,9 @@ int64_t oracle_steps_keeps(const struct oracle *o, int op, int64_t rank)
     if (is_experts(n) && oracle_load_of(o, o->p->forward_op[x->node], rank, &l))
         return (int64_t)(l.tokens *
                              (INNER_KEPT * l.wide + OUTER_KEPT * l.hidden) -
-                         (wide ? 0 : l.weights * o->pe.item_bytes));
+                         (wide || o->p->strategy->zero == 3
+                              ? 0 /* gathered: gone after the layer */
+                              : l.weights * o->pe.item_bytes));
     if (is_biased(o->p->model, n) &&
         oracle_attention_shape(o, x->node, rank, &a))
         return (int64_t)((double)(a.n * a.groups * a.in[0]) *
