@@ -259,6 +259,15 @@ static double io_staging(const struct oracle_why *w, const char **text)
     return share;
 }
 
+/* Weights that were gathered are there for one layer, and not copies that stay. */
+static bool is_gathered(const struct pdl_plan *p, int t)
+{
+    int of = p->tensors[t].model_tensor;
+
+    return p->tensors[t].kind == PDL_PLAN_ACTIVATION && of >= 0 &&
+           p->model->tensors[of].kind == PDL_TENSOR_WEIGHT;
+}
+
 /* Only where memory is short: half of it in use, or more. Gradients and
  * optimizer state lie like the weights. */
 static double memory_redundancy(const struct oracle_why *w, const char **text)
@@ -268,7 +277,9 @@ static double memory_redundancy(const struct oracle_why *w, const char **text)
 
     for (int t = 0; t < w->p->ntensors; t++) {
         enum pdl_plan_kind k = w->p->tensors[t].kind;
-        double n = w->p->tensors[t].stage == 0 ? size_of(w, t) : 0;
+        double n = w->p->tensors[t].stage == 0 && !is_gathered(w->p, t)
+                       ? size_of(w, t)
+                       : 0;
         double again = n * (1 - 1 / replicas(w, t));
 
         state += k == PDL_PLAN_WEIGHT ? again : 0;
