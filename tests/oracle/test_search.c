@@ -236,6 +236,7 @@ static void no_listed_strategy_is_better(void **state)
     space.model = x.model;
     space.sys = &x.sys;
     space.opt = &x.opt;
+    space.most_zero = 1;
     oracle_space_transformer(&space);
     assert_true(space.n > 20 && !space.failed);
     for (int64_t i = 0; i < space.n; i++) {

@@ -128,6 +128,44 @@ static void every_kind_of_plan_is_found_where_it_runs(void **st)
     }
 }
 
+/* Blocks that differ are lowered one by one, with the same choices: two dense
+ * layers before those with experts, and one that fits only with shared states. */
+static void blocks_that_differ_have_the_same_choices(void **st)
+{
+    static const char *const model =
+        "deepseek:layers=4,hidden=1024,heads=16,ffn=2048,moe_ffn=512,"
+        "experts=16,topk=2,shared=1,dense=2,q_lora=256,kv_lora=128,nope=64,"
+        "rope=32,v_head_dim=64,vocab=2048,seq=8192";
+    static const struct {
+        const char *framework, *has;
+        bool found;
+    } cases[] = {
+        {"megatron", "expert=4", true},
+        {"megatron", "expert=2,context=2", true},
+        {"megatron", "zero=3", false},
+        {"pytorch", "zero=3,recompute=full", true},
+        {"pytorch", "expert", false},
+        {"pytorch", "zero=1", false}, /* accelerate's file has none */
+        {"torchtitan", "recompute=selective-op", true},
+        {"torchtitan", "recompute=selective,", false},
+    };
+    const struct pdl_search_options all = {.one_order = true};
+
+    (void)st;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+        struct pdl_search_result r = search(
+            a, &(struct asked){model, cases[i].framework, -1, 4, 8}, &all);
+        bool found = false;
+
+        for (int64_t k = 0; k < r.n; k++)
+            found = found || strstr(r.list[k].strategy, cases[i].has);
+        if (found != cases[i].found)
+            fail_msg("%s: %s", cases[i].framework, cases[i].has);
+        pdl_arena_destroy(a);
+    }
+}
+
 /* Streams that overlap are run event by event, where one that ends earlier may
  * let another begin that is in the way (Graham 1969). */
 static const double ANOMALY = 1e-3;
@@ -211,6 +249,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plans_are_what_the_framework_runs_and_exports),
         cmocka_unit_test(every_kind_of_plan_is_found_where_it_runs),
+        cmocka_unit_test(blocks_that_differ_have_the_same_choices),
         cmocka_unit_test(the_best_of_a_better_machine_is_never_slower),
         cmocka_unit_test(progress_ends_at_its_total),
     };

@@ -247,7 +247,12 @@ static enum pdl_status small_space(struct search *s,
                                    struct pdl_err *err)
 {
     struct oracle_space space = {
-        .model = s->model, .sys = s->sys, .opt = s->opt, .arena = s->arena};
+        .model = s->model,
+        .sys = s->sys,
+        .opt = s->opt,
+        .framework = s->oracle->framework,
+        .most_zero = oracle_most_zero(s->oracle->framework, s->opt),
+        .arena = s->arena};
     enum pdl_status st;
 
     make_space(&space);

@@ -10,6 +10,8 @@ struct oracle_space {
     const struct pdl_model *model;
     const struct pdl_system *sys;
     const struct pdl_search_options *opt;
+    const struct pdl_framework *framework; /* may be NULL */
+    int most_zero;
     pdl_arena *arena;
     const char **list;
     int64_t n, cap;
@@ -21,9 +23,13 @@ void oracle_space_add(struct oracle_space *s, const char *text);
 bool oracle_space_wants(const struct oracle_space *s, enum pdl_axis axis);
 /* space_pairs.c: every axis alone and every product of two */
 void oracle_space_pairs(struct oracle_space *s);
-/* space_transformer.c: pipe x data x tensor, micro-batches, recomputation,
- * sharded states */
+/* space_transformer.c: pipe x data x expert x context x tensor, micro-batches,
+ * recomputation, sharded states */
 void oracle_space_transformer(struct oracle_space *s);
+
+/* space_axes.c: the most that ZeRO may share, of the framework and as asked */
+int oracle_most_zero(const struct pdl_framework *w,
+                     const struct pdl_search_options *opt);
 
 /* space_groups.c: on which kind of nodes their axes lie */
 void oracle_space_groups(struct oracle_space *s);

@@ -74,6 +74,14 @@ static bool has_recompute(const struct pdl_abilities *r, enum pdl_recompute x)
     return r->recompute >> x & 1;
 }
 
+int oracle_most_zero(const struct pdl_framework *w,
+                     const struct pdl_search_options *opt)
+{
+    int most = w && w->most_zero > 0 ? (int)w->most_zero : 3;
+
+    return opt->most_zero > 0 && opt->most_zero < most ? opt->most_zero : most;
+}
+
 void oracle_axes_make(const struct oracle_family *f,
                       const struct pdl_search_options *opt,
                       struct oracle_axes *out)
@@ -92,13 +100,11 @@ void oracle_axes_make(const struct oracle_family *f,
         .overlap = !(w && w->no_overlap),
         .offload = h->pcie_bytes_per_s > 0 && h->memory_bytes_per_s > 0 &&
                    opt->offload != PDL_OFFLOAD_NONE,
-        .most_zero = w && w->most_zero > 0 ? (int)w->most_zero : 3,
+        .most_zero = oracle_most_zero(w, opt),
         .runs = r,
         .recompute = {PDL_RECOMPUTE_NONE,
                       op ? PDL_RECOMPUTE_SELECTIVE_OP : PDL_RECOMPUTE_SELECTIVE,
                       PDL_RECOMPUTE_FULL}};
-    if (opt->most_zero > 0 && opt->most_zero < out->most_zero)
-        out->most_zero = opt->most_zero;
     look_at_model(f->model, out);
 }
 

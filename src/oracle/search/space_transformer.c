@@ -1,13 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Transformers: every pipe x data x tensor on the given number of PEs with a
- * tensor axis that stays inside a node, micro-batches of 1, 2, 4 ... samples,
- * with and without recomputation and sharded optimizer states. Sequence
- * parallelism comes with tensor: it moves the same bytes and keeps less. */
+ * Transformers whose blocks differ, each strategy lowered by itself: every pipe
+ * x data x expert x context x tensor on the given number of PEs with a tensor
+ * axis that stays inside a node, micro-batches of 1, 2, 4 ... samples, with and
+ * without recomputation and sharded states, as far as the framework has them.
+ * Sequence parallelism comes with tensor: it moves the same bytes and keeps
+ * less. */
+#include "oracle/habit/framework.h"
 #include "oracle/search/space.h"
 
+#include <string.h>
+
+/* Positions that a rank of the context axis keeps at least, as of equal blocks
+ * (space_axes.c). */
+enum { LEAST_POSITIONS = 4096 };
+
 struct point {
-    int64_t pipe, data, tensor, micro; /* micro: samples of a micro-batch */
+    int64_t pipe, data, expert, context, tensor;
+    int64_t micro; /* samples of a micro-batch */
     const char *recompute;
     int zero;
 };
@@ -17,6 +27,14 @@ static int64_t heads_of(const struct pdl_model *m)
     for (int i = 0; i < m->nnodes; i++)
         if (m->nodes[i].attr.heads > 0)
             return m->nodes[i].attr.heads;
+    return 1;
+}
+
+static int64_t experts_of(const struct pdl_model *m)
+{
+    for (int i = 0; i < m->nnodes; i++)
+        if (m->nodes[i].attr.experts > 1)
+            return m->nodes[i].attr.experts;
     return 1;
 }
 
@@ -30,9 +48,21 @@ static int64_t layers_of(const struct pdl_model *m)
     return n > 0 ? n : m->nnodes;
 }
 
+/* Does the framework run it, and can its launch file say it? */
+static bool runs(const struct oracle_space *s, const char *text)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct pdl_strategy as;
+    bool fine = a && pdl_strategy_parse(a, text, &as, NULL) == PDL_OK &&
+                pdl_framework_plans(s->framework, &as, NULL) == PDL_OK;
+
+    pdl_arena_destroy(a);
+    return fine;
+}
+
 static void write(struct oracle_space *s, const struct point *p)
 {
-    int64_t m = s->opt->batch / (p->data * p->micro);
+    int64_t m = s->opt->batch / (p->data * p->expert * p->micro);
     struct pdl_buf b;
 
     pdl_buf_init(&b);
@@ -40,14 +70,19 @@ static void write(struct oracle_space *s, const struct point *p)
         pdl_printf(&b.sink, "pipe=%lld(m=%lld),", (long long)p->pipe,
                    (long long)m);
     pdl_printf(&b.sink, "data=%lld", (long long)p->data);
+    if (p->expert > 1)
+        pdl_printf(&b.sink, ",expert=%lld", (long long)p->expert);
+    if (p->context > 1)
+        pdl_printf(&b.sink, ",context=%lld", (long long)p->context);
     if (p->tensor > 1)
         pdl_printf(&b.sink, ",tensor=%lld+seq", (long long)p->tensor);
     if (p->zero)
-        pdl_puts(&b.sink, ",zero=1");
+        pdl_printf(&b.sink, ",zero=%d", p->zero);
     pdl_puts(&b.sink, p->recompute);
     if (p->pipe == 1 && m > 1)
         pdl_printf(&b.sink, ",accumulate=%lld", (long long)m);
-    oracle_space_add(s, b.text);
+    if (!s->framework || runs(s, b.text))
+        oracle_space_add(s, b.text);
     pdl_buf_free(&b);
 }
 
@@ -55,37 +90,61 @@ static void write(struct oracle_space *s, const struct point *p)
 static void variants(struct oracle_space *s, struct point p)
 {
     static const char *const recompute[] = {"", ",recompute=selective",
+                                            ",recompute=selective-op",
                                             ",recompute=full"};
-    int64_t each = s->opt->batch / p.data;
-    int most = p.data > 1 ? 1 : 0;
+    int64_t copies = p.data * p.expert, each = s->opt->batch / copies;
+    int most = copies * p.context == 1 ? 0 : s->most_zero;
 
     for (p.micro = 1; p.micro <= each && p.micro <= 16; p.micro *= 2) {
         if (each % p.micro != 0)
             continue;
         for (size_t i = 0; i < sizeof recompute / sizeof recompute[0]; i++) {
             p.recompute = recompute[i];
+            if (i == 2 && !s->framework)
+                continue; /* of frameworks that have no other */
             for (p.zero = 0; p.zero <= most; p.zero++)
                 write(s, &p);
         }
     }
 }
 
+static void add_pipes(struct oracle_space *s, struct point p, int64_t left)
+{
+    int64_t layers = layers_of(s->model);
+
+    for (p.pipe = 1; p.pipe <= left && p.pipe <= layers; p.pipe++) {
+        p.data = left / p.pipe;
+        if (left % p.pipe == 0 && s->opt->batch % (p.data * p.expert) == 0 &&
+            (p.pipe == 1 || oracle_space_wants(s, PDL_AXIS_PIPE)) &&
+            (p.data == 1 || oracle_space_wants(s, PDL_AXIS_DATA)))
+            variants(s, p);
+    }
+}
+
+static void add_contexts(struct oracle_space *s, struct point p, int64_t left)
+{
+    for (p.context = 1;
+         p.context == 1 || p.context * LEAST_POSITIONS <= s->model->tokens;
+         p.context *= 2)
+        if (left % p.context == 0 &&
+            (p.context == 1 || oracle_space_wants(s, PDL_AXIS_CONTEXT)))
+            add_pipes(s, p, left / p.context);
+}
+
 void oracle_space_transformer(struct oracle_space *s)
 {
     int64_t pes = s->opt->pes, node = s->sys->node.pes;
-    int64_t heads = heads_of(s->model), layers = layers_of(s->model);
+    int64_t heads = heads_of(s->model), experts = experts_of(s->model);
+    struct point p = {.tensor = 1};
 
-    for (int64_t t = 1; t <= node && t <= heads; t *= 2) {
-        if (pes % t != 0 || (t > 1 && !oracle_space_wants(s, PDL_AXIS_TENSOR)))
+    for (; p.tensor <= node && p.tensor <= heads; p.tensor *= 2) {
+        if (pes % p.tensor != 0 ||
+            (p.tensor > 1 && !oracle_space_wants(s, PDL_AXIS_TENSOR)))
             continue;
-        for (int64_t p = 1; p <= pes / t && p <= layers; p++) {
-            int64_t d = pes / t / p;
-
-            if (pes / t % p != 0 || s->opt->batch % d != 0 ||
-                (p > 1 && !oracle_space_wants(s, PDL_AXIS_PIPE)) ||
-                (d > 1 && !oracle_space_wants(s, PDL_AXIS_DATA)))
-                continue;
-            variants(s, (struct point){.pipe = p, .data = d, .tensor = t});
-        }
+        for (p.expert = 1; p.expert * p.tensor <= experts || p.expert == 1;
+             p.expert++)
+            if (pes / p.tensor % p.expert == 0 && experts % p.expert == 0 &&
+                (p.expert == 1 || oracle_space_wants(s, PDL_AXIS_EXPERT)))
+                add_contexts(s, p, pes / p.tensor / p.expert);
     }
 }
