@@ -168,7 +168,8 @@ static bool attempt(pdl_arena *keep, const struct cli_question *q,
     ask.pes = 0;
     if (!c->apply(&s, &ask.batch, n))
         return false;
-    if (c->least(j, n) > (double)j->x.capacity_bytes) {
+    if (c->least(j, n) > (double)j->x.capacity_bytes ||
+        pdl_framework_can(j->oracle.framework, &s, NULL) != PDL_OK) {
         *refused = false;
         return false;
     }
