@@ -33,3 +33,12 @@ for m in bert-base $data/hf/gemma-4-31b-it.json gpt2; do
     $paradl plan $m --system dgx-h200 --pes 8 --batch 64 --top 1 | sed -n '1,/)/p'
 done
 $paradl project bert-base --system dgx-h200 --strategy data=8 --batch 64 --framework megatron | grep -A1 "no job"
+echo "== a job of one program with the figures of another"
+for w in plan project; do
+    s="--strategy data=8"; [ $w = plan ] && s="--pes 8 --top 1"
+    for f in composer none; do
+        $paradl $w gpt2 --system dgx-h100 --batch 64 $s --framework $f --export megatron -o z >/dev/null; echo "rc $?"
+    done
+done
+test -e z; echo "nothing written: $?"
+$paradl project gpt2 --system dgx-h100 --batch 64 --strategy data=8,zero=3 --framework transformers --export accelerate -o z >/dev/null; echo "rc $?"

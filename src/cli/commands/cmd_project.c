@@ -2,6 +2,7 @@
  *
  * paradl project: what one strategy costs for a model on a system. */
 #include "cli/output/projection.h"
+#include "cli/questions/framework.h"
 #include "cli/questions/runs.h"
 
 #include <math.h>
@@ -346,6 +347,8 @@ static enum pdl_status price(pdl_arena *a, struct answer *x, struct cli_job *j,
         st = pdl_kineto_read(o->kineto, &x->trace, err);
     if (st == PDL_OK)
         st = cli_job_open(q, j, err);
+    if (st == PDL_OK)
+        st = cli_export_fits(j->oracle.framework, q->framework, o->export, err);
     if (st == PDL_OK && o->evidence)
         st = cli_runs_own(a, o->evidence, j, err);
     if (st == PDL_OK)

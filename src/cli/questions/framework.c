@@ -9,25 +9,49 @@
 
 #include <string.h>
 
-/* Formats that are of no framework (sbatch, pipeline-csv) are not here. */
-static const struct {
-    const char *format, *framework;
+/* Formats that are of no framework (sbatch, pipeline-csv) are not here. Others
+ * that read the same file: Hugging Face's Trainer is started by accelerate, or
+ * with DeepSpeed's configuration. */
+static const struct format {
+    const char *format, *framework, *also;
 } exports[] = {
-    {"megatron", "megatron"},
-    {"deepspeed", "megatron-deepspeed"},
-    {"torchtitan", "torchtitan"},
-    {"torchtitan-toml", "torchtitan"},
-    {"accelerate", "pytorch"},
-    {"nanotron", "nanotron"},
-    {"paradl", "own"},
+    {"megatron", "megatron", ""},
+    {"deepspeed", "megatron-deepspeed", "transformers"},
+    {"torchtitan", "torchtitan", ""},
+    {"torchtitan-toml", "torchtitan", ""},
+    {"accelerate", "pytorch", "transformers"},
+    {"nanotron", "nanotron", ""},
+    {"paradl", "own", ""},
 };
 
-static const char *of_export(const char *format)
+static const struct format *find_format(const char *format)
 {
     for (size_t i = 0; format && i < sizeof exports / sizeof exports[0]; i++)
         if (strcmp(exports[i].format, format) == 0)
-            return exports[i].framework;
+            return &exports[i];
     return NULL;
+}
+
+static const char *of_export(const char *format)
+{
+    return find_format(format) ? find_format(format)->framework : NULL;
+}
+
+enum pdl_status cli_export_fits(const struct pdl_framework *f, const char *name,
+                                const char *export, struct pdl_err *err)
+{
+    const struct format *x = find_format(export);
+    const char *own = f ? pdl_framework_runs(f)->exporter : NULL;
+
+    if (!x || !name || strcmp(name, x->framework) == 0 ||
+        strcmp(name, x->also) == 0 || (of_export(own) == x->framework))
+        return PDL_OK;
+    pdl_fail(err, PDL_EINVAL,
+             "--export %s writes a job of %s, and its figures would be those "
+             "of --framework %.40s",
+             export, x->framework, name);
+    pdl_hint(err, "leave --framework out");
+    return PDL_EINVAL;
 }
 
 struct cli_for cli_framework_for(const struct pdl_model *m, const char *asked,
@@ -79,9 +103,11 @@ enum pdl_status cli_open_for(struct cli_question *q, const char *export,
     cli_job_close(j);
     *j = (struct cli_job){.job = NULL};
     st = cli_job_open(q, j, err);
+    if (st == PDL_OK)
+        st = cli_export_fits(j->oracle.framework, q->framework, export, err);
     if (st == PDL_OK && export)
         st = pdl_export_suits(j->model, export, err);
-    if (st == PDL_OK && j->oracle.framework &&
+    if (st == PDL_OK && j->oracle.framework && !find_format(export) &&
         !pdl_framework_runs(j->oracle.framework)->exporter)
         whose->why = "as asked; for projection only: no job of it is written";
     return st;
