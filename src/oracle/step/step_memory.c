@@ -36,6 +36,10 @@ static void note(const struct before *b, const struct oracle_moment *m,
     out->activations_bytes = all - out->weights_bytes - b->state -
                              out->gradients_bytes - out->workspace_bytes -
                              m->buffers;
+    if (out->activations_bytes < 0) { /* weights that have no 16-bit copies */
+        out->weights_bytes += out->activations_bytes;
+        out->activations_bytes = 0;
+    }
 }
 
 static void after(struct before *b, const struct oracle_span *s)
