@@ -89,19 +89,23 @@ static void say_ties(struct report_page *p, const struct plans *all)
 static void say_training(struct report_page *p)
 {
     const struct pdl_doc *d = pdl_doc_get(p->doc, "training");
-    char cost[64] = "";
+    char cost[64] = "", n[32], h[32];
 
     if (!d || d->kind != PDL_DOC_MAP)
         return;
     if (pdl_doc_get(d, "cost"))
-        snprintf(cost, sizeof cost, ", and costs %.4g",
-                 report_get_num(&p->rd, d, "cost"));
+        snprintf(cost, sizeof cost, ", and costs %s",
+                 pdl_unit_format(report_get_num(&p->rd, d, "cost"),
+                                 PDL_UNIT_NONE, n, sizeof n));
     report_para(p->out,
-                "Training on %.4g tokens takes %.3g days, %.4g PE hours "
-                "without failures%s.",
-                report_get_num(&p->rd, d, "tokens"),
+                "Training on %s tokens takes %.3g days, %s PE hours without "
+                "failures%s.",
+                pdl_unit_format(report_get_num(&p->rd, d, "tokens"),
+                                PDL_UNIT_NONE, n, sizeof n),
                 report_get_num(&p->rd, d, "days"),
-                report_get_num(&p->rd, d, "pe_hours"), cost);
+                pdl_unit_format(report_get_num(&p->rd, d, "pe_hours"),
+                                PDL_UNIT_NONE, h, sizeof h),
+                cost);
 }
 
 static void say_best(struct report_page *p, const struct plans *all)
@@ -274,37 +278,6 @@ static void strategies(struct report_page *p, const struct plans *all)
     report_section_end(p->out);
 }
 
-/* What else a title must say: tokens of a sample, precision, optimizer. */
-static const char *how(struct report_page *p)
-{
-    const char *tokens = report_opt_str(p->doc, "tokens");
-    const char *precision = report_opt_str(p->doc, "precision");
-    const char *optimizer = report_opt_str(p->doc, "optimizer");
-    bool text = tokens && strcmp(tokens, "0") != 0;
-    const char *s =
-        precision && optimizer
-            ? pdl_arena_printf(p->arena, "%s%s%s, %s, %s", text ? " of " : "",
-                               text ? tokens : "", text ? " tokens" : "",
-                               precision, optimizer)
-            : NULL;
-
-    return s ? s : "";
-}
-
-static const char *whose(struct report_page *p)
-{
-    const char *name = report_opt_str(p->doc, "framework");
-    bool none = name && strcmp(name, "none") == 0;
-    const char *s =
-        name ? pdl_arena_printf(
-                   p->arena, "%s%s",
-                   none ? ", ideal: no framework runs this" : ", for ",
-                   none ? "" : name)
-             : NULL;
-
-    return s ? s : "";
-}
-
 static void write_page(struct report_page *p)
 {
     const char *model = report_opt_str(p->doc, "model");
@@ -315,8 +288,8 @@ static void write_page(struct report_page *p)
     struct report_view v = {.p = p, .path = "plans.0."};
     char *title = pdl_arena_printf(
         p->arena, "%s, batch %s%s, on %s PEs of %s%s",
-        model ? model : "A model", batch ? batch : "?", how(p), pes ? pes : "?",
-        system ? system : "a system", whose(p));
+        model ? model : "A model", batch ? batch : "?", report_how(p),
+        pes ? pes : "?", system ? system : "a system", report_whose(p));
 
     report_head(p->out, model && title ? title : "Strategies, ranked");
     if (p->rd.st != PDL_OK)

@@ -9,12 +9,12 @@ static void write_page(struct report_page *p)
     const char *system = report_opt_str(p->doc, "system");
     const char *strategy = report_opt_str(p->doc, "strategy");
     struct report_view v = {.p = p, .plan = p->doc, .path = ""};
-    char *title =
-        pdl_arena_printf(p->arena, "%s, batch %lld, on %lld PEs of %s",
-                         model ? model : "A model",
-                         (long long)report_get_int(&p->rd, p->doc, "batch"),
-                         (long long)report_get_int(&p->rd, p->doc, "pes"),
-                         system ? system : "a system");
+    char *title = pdl_arena_printf(
+        p->arena, "%s, batch %lld%s, on %lld PEs of %s%s",
+        model ? model : "A model",
+        (long long)report_get_int(&p->rd, p->doc, "batch"), report_how(p),
+        (long long)report_get_int(&p->rd, p->doc, "pes"),
+        system ? system : "a system", report_whose(p));
 
     report_head(p->out, title ? title : "A projection");
     if (strategy) {

@@ -107,6 +107,36 @@ static enum pdl_status finish(const struct report_page *p,
                        : PDL_OK;
 }
 
+const char *report_how(struct report_page *p)
+{
+    const char *tokens = report_opt_str(p->doc, "tokens");
+    const char *precision = report_opt_str(p->doc, "precision");
+    const char *optimizer = report_opt_str(p->doc, "optimizer");
+    bool text = tokens && strcmp(tokens, "0") != 0;
+    const char *s =
+        precision && optimizer
+            ? pdl_arena_printf(p->arena, "%s%s%s, %s, %s", text ? " of " : "",
+                               text ? tokens : "", text ? " tokens" : "",
+                               precision, optimizer)
+            : NULL;
+
+    return s ? s : "";
+}
+
+const char *report_whose(struct report_page *p)
+{
+    const char *name = report_opt_str(p->doc, "framework");
+    bool none = name && strcmp(name, "none") == 0;
+    const char *s =
+        name ? pdl_arena_printf(
+                   p->arena, "%s%s",
+                   none ? ", ideal: no framework runs this" : ", for ",
+                   none ? "" : name)
+             : NULL;
+
+    return s ? s : "";
+}
+
 enum pdl_status pdl_report_html(pdl_arena *a, struct pdl_bytes json,
                                 const char *name, struct pdl_sink *out,
                                 struct pdl_err *err)

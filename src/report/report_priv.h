@@ -349,6 +349,10 @@ extern const struct report_picture report_picture_words, report_picture_phases,
     report_picture_waterfall, report_picture_stages, report_picture_schedule,
     report_picture_gains, report_picture_links;
 void report_pictures(const struct report_view *v);
+/* What else a title must say: tokens of a sample, precision and optimizer; the
+ * framework. */
+const char *report_how(struct report_page *p);
+const char *report_whose(struct report_page *p);
 /* The numbers that everybody asks for, as tiles. */
 void report_tiles(const struct report_view *v);
 /* picture_scaling.c: throughput against PEs, of a list of projections. */

@@ -231,6 +231,9 @@ static void print_json(const struct answer *x, bool details,
     pdl_json_schema(&w, "project");
     cli_question_json(&w, &cli_project, x->args, j);
     pdl_json_kstr(&w, "strategy", x->q->strategy);
+    pdl_json_kint(&w, "tokens", j->model->tokens);
+    if (x->q->framework)
+        pdl_json_kstr(&w, "framework", x->q->framework);
     if (o->from)
         cli_from_json(&w, o->from, &x->from);
     cli_job_json(&w, j);

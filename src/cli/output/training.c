@@ -28,14 +28,18 @@ void cli_training_text(const struct pdl_found *f, const struct pdl_system *sys,
 {
     const char *money = sys->currency ? sys->currency : "";
     struct training t;
+    char n[32], h[32];
 
     if (!train(f, sys, tokens, &t))
         return;
-    cli_say(2, "%.4g tokens: %.3g days, %.4g PE hours without failures%s",
-            tokens, t.days, t.pe_hours,
+    cli_say(2, "%s tokens: %.3g days, %s PE hours without failures%s",
+            pdl_unit_format(tokens, PDL_UNIT_NONE, n, sizeof n), t.days,
+            pdl_unit_format(t.pe_hours, PDL_UNIT_NONE, h, sizeof h),
             t.cost > 0 ? "" : "; no price is known (pe.price_per_hour)");
     if (t.cost > 0)
-        cli_say(2, "  which cost %.4g%s%s", t.cost, *money ? " " : "", money);
+        cli_say(2, "  which cost %s%s%s",
+                pdl_unit_format(t.cost, PDL_UNIT_NONE, n, sizeof n),
+                *money ? " " : "", money);
 }
 
 void cli_training_json(struct pdl_json *w, const struct pdl_found *f,
