@@ -35,6 +35,6 @@ $paradl plan gpt2 --system abci-v100 --pes 1 --batch 32 --precision fp16 --offlo
 for m in gpt-oss-20b gemma-4-31b-it; do
     $paradl plan $data/hf/$m.json --system dgx-h100 --pes 64 --batch 128 --top 1 | grep -A1 '^\*'
 done
-$paradl plan $data/hf/gpt-oss-20b.json --system dgx-h100 --pes 64 --batch 128 --report oss.html >/dev/null && grep -m1 -o '<title>.*</title>' oss.html
-$paradl project gpt2 --system dgx-h100 --strategy data=8 --batch 64 --framework megatron --report p.html >/dev/null && grep -m1 -o '<title>.*</title>' p.html
+$paradl plan $data/hf/gpt-oss-20b.json --system dgx-h100 --pes 64 --batch 128 --report oss.html >/dev/null && grep -m1 -o ' tokens, .*</title>' oss.html
+$paradl project gpt2 --system dgx-h100 --strategy data=8 --batch 64 --framework megatron --report p.html >/dev/null && grep -m1 -o ' tokens, .*</title>' p.html
 $paradl plan gpt2 --system dgx-h100:pe.price_per_hour=2.5 --pes 8 --batch 64 --tokens 15T --top 1 | grep -A1 'tokens:'

@@ -15,7 +15,8 @@ struct cli_for cli_framework_for(const struct pdl_model *m, const char *asked,
 enum pdl_status cli_open_for(struct cli_question *q, const char *export,
                              bool per_layer, struct cli_job *j,
                              struct cli_for *whose, struct pdl_err *err);
-/* Is the file of --export one of the framework that was named? NULL: none was. */
+/* Is the file of --export one of the framework that was named? NULL: none
+ * was. */
 enum pdl_status cli_export_fits(const struct pdl_framework *f, const char *name,
                                 const char *export, struct pdl_err *err);
 /* --framework none: what no framework runs. */
