@@ -78,6 +78,33 @@ static void what_fits_and_what_is_best_do_not_need_counting(void **state)
     }
 }
 
+/* Of blocks that differ, what needs least of every mesh says whether anything
+ * fits; which plan was first is not said. */
+static void blocks_that_differ_fit_as_the_whole_search_says(void **state)
+{
+    static const char model[] =
+        "deepseek:layers=8,hidden=4096,heads=32,ffn=8192,moe_ffn=2048,"
+        "experts=64,topk=4,shared=1,dense=2,q_lora=512,kv_lora=256,nope=64,"
+        "rope=32,v_head_dim=64,vocab=32768,seq=1024";
+    static const struct question cases[] = {
+        {model, 1, 4, false}, {model, 2, 4, true}, {model, 4, 4, true}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+        struct pdl_search_options all = {.top = 1}, only = {.only_fits = true};
+        struct pdl_search_result r[2];
+
+        search(a, &cases[i], all, &r[0]);
+        search(a, &cases[i], only, &r[1]);
+        assert_int_equal(r[0].feasible > 0, cases[i].fits);
+        assert_int_equal(r[1].feasible > 0, cases[i].fits);
+        assert_true(r[1].points < r[0].points);
+        assert_true(!cases[i].fits || r[1].n == 0);
+        pdl_arena_destroy(a);
+    }
+}
+
 /* 96 numbers of chunks on two lanes, and updates that do not repeat. */
 static void deep_networks_are_searched(void **state)
 {
@@ -98,6 +125,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_fits_and_what_is_best_do_not_need_counting),
+        cmocka_unit_test(blocks_that_differ_fit_as_the_whole_search_says),
         cmocka_unit_test(deep_networks_are_searched),
     };
 

@@ -143,7 +143,7 @@ static enum pdl_status try_size(struct cli_fit *k, enum size what,
     return st;
 }
 
-/* The best plan of a size that fits; small spaces were priced in full. */
+/* The best plan of a size that fits. */
 static enum pdl_status finish(struct cli_fit *k, enum size what, int64_t first,
                               int doubled, const struct cli_fit_trial *found,
                               struct cli_fit_trial *best, struct pdl_err *err)

@@ -92,6 +92,7 @@ struct search {
     struct oracle_idle idle;
     pthread_mutex_t lock;
     bool no_memory;
+    bool fits; /* one does, and no more was asked */
 };
 
 double oracle_goal(enum pdl_goal goal, const struct pdl_projection *x,
@@ -155,7 +156,8 @@ static bool finish(struct search *s, struct pdl_found *f, enum pdl_status st,
     else
         f->excluded = pdl_arena_strdup(s->arena, err->msg);
     s->no_memory = s->no_memory || st == PDL_ENOMEM;
-    go_on = !s->no_memory &&
+    s->fits = s->fits || (s->opt->only_fits && st == PDL_OK && f->x.feasible);
+    go_on = !s->no_memory && !s->fits &&
             (!s->opt->progress || s->opt->progress(s->opt->ctx, s->done, s->n));
     pthread_mutex_unlock(&s->lock);
     return go_on;
@@ -226,7 +228,7 @@ static enum pdl_status price_all(struct search *s, const char *const *list,
         s->list[i].strategy = list[i];
     out->list = s->list;
     out->n = s->n;
-    out->stopped = !pdl_parallel(s->n, s->opt->threads, body, s);
+    out->stopped = !pdl_parallel(s->n, s->opt->threads, body, s) && !s->fits;
     oracle_free_idle(&s->idle);
     return s->no_memory ? pdl_fail(err, PDL_ENOMEM, "out of memory") : PDL_OK;
 }
@@ -265,6 +267,10 @@ static enum pdl_status small_space(struct search *s,
         out->feasible += s->list[i].priced && s->list[i].x.feasible;
     }
     out->refused = out->pruned;
+    if (s->fits) { /* which one was first depends on threads */
+        out->n = out->evaluated = 0;
+        out->feasible = 1;
+    }
     if (st == PDL_OK && s->opt->goal == PDL_GOAL_PARETO)
         out->n = front_of(s->list, s->n);
     return st;

@@ -60,10 +60,11 @@ static bool runs(const struct oracle_space *s, const char *text)
     return fine;
 }
 
-static void write(struct oracle_space *s, const struct point *p)
+static bool write(struct oracle_space *s, const struct point *p)
 {
     int64_t m = s->opt->batch / (p->data * p->expert * p->micro);
     struct pdl_buf b;
+    bool fine;
 
     pdl_buf_init(&b);
     if (p->pipe > 1)
@@ -81,26 +82,45 @@ static void write(struct oracle_space *s, const struct point *p)
     pdl_puts(&b.sink, p->recompute);
     if (p->pipe == 1 && m > 1)
         pdl_printf(&b.sink, ",accumulate=%lld", (long long)m);
-    if (!s->framework || runs(s, b.text))
+    fine = !s->framework || runs(s, b.text);
+    if (fine)
         oracle_space_add(s, b.text);
     pdl_buf_free(&b);
+    return fine;
+}
+
+static const char *const recomputes[] = {
+    ",recompute=full", ",recompute=selective-op", ",recompute=selective", ""};
+enum { NRECOMPUTES = sizeof recomputes / sizeof recomputes[0], ITS_OWN = 1 };
+
+/* What needs least memory of all that the framework runs on this mesh. */
+static void smallest(struct oracle_space *s, struct point p, int most)
+{
+    p.micro = 1;
+    for (int i = 0; i < NRECOMPUTES; i++)
+        for (p.zero = most; p.zero >= 0; p.zero--) {
+            p.recompute = recomputes[i];
+            if (write(s, &p))
+                return;
+        }
 }
 
 /* The choices that leave the mesh as it is. */
 static void variants(struct oracle_space *s, struct point p)
 {
-    static const char *const recompute[] = {"", ",recompute=selective",
-                                            ",recompute=selective-op",
-                                            ",recompute=full"};
     int64_t copies = p.data * p.expert, each = s->opt->batch / copies;
     int most = copies * p.context == 1 ? 0 : s->most_zero;
 
+    if (s->opt->only_fits) {
+        smallest(s, p, most);
+        return;
+    }
     for (p.micro = 1; p.micro <= each && p.micro <= 16; p.micro *= 2) {
         if (each % p.micro != 0)
             continue;
-        for (size_t i = 0; i < sizeof recompute / sizeof recompute[0]; i++) {
-            p.recompute = recompute[i];
-            if (i == 2 && !s->framework)
+        for (int i = NRECOMPUTES - 1; i >= 0; i--) {
+            p.recompute = recomputes[i];
+            if (i == ITS_OWN && !s->framework)
                 continue; /* of frameworks that have no other */
             for (p.zero = 0; p.zero <= most; p.zero++)
                 write(s, &p);
