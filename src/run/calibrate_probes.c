@@ -77,6 +77,26 @@ static const struct layer deep[] = { /* from 3 x 12 x 12 */
     CONV(576, 3, 2), NORM, CONV(576, 3, 1), NORM, CONV(288, 3, 1), NORM,
     {"global_avg_pool", 0, 0, 0}, END(40),
 };
+static const struct layer wide[] = { /* from 3 x 28 x 28 */
+    CONV(90, 3, 2), NORM, CONV(720, 1, 1), NORM, CONV(360, 1, 1), NORM,
+    CONV(360, 3, 1), NORM, CONV(1440, 1, 2), NORM, CONV(480, 1, 1), NORM,
+    CONV(480, 3, 1), NORM, CONV(1920, 1, 1), NORM, CONV(480, 1, 1), NORM,
+    {"global_avg_pool", 0, 0, 0}, END(80),
+};
+static const struct layer broad[] = { /* from 3 x 32 x 32 */
+    CONV(210, 3, 2), {"relu", 0, 0, 0}, CONV(420, 3, 1), {"relu", 0, 0, 0},
+    CONV(840, 3, 1), {"relu", 0, 0, 0}, CONV(360, 3, 1), {"relu", 0, 0, 0},
+    MAX2, CONV(840, 3, 1), {"relu", 0, 0, 0}, {"global_avg_pool", 0, 0, 0},
+    END(40),
+};
+static const struct layer growing[] = { /* from 3 x 112 x 112 */
+    CONV(56, 3, 2), NORM, {"save", 0, 0, 0}, CONV(144, 1, 1), NORM,
+    CONV(28, 3, 1), {"join", 0, 0, 0}, NORM, {"save", 0, 0, 0},
+    CONV(144, 1, 1), NORM, CONV(28, 3, 1), {"join", 0, 0, 0}, NORM,
+    CONV(224, 1, 1), {"avg_pool", 0, 2, 2}, {"save", 0, 0, 0}, NORM,
+    CONV(144, 1, 1), NORM, CONV(28, 3, 1), {"join", 0, 0, 0}, NORM,
+    {"global_avg_pool", 0, 0, 0}, END(30),
+};
 static const struct layer inverted[] = { /* from 3 x 72 x 72 */
     CONV(20, 3, 2), {"batch_norm", 0, 0, 0}, {"hard_swish", 0, 0, 0},
     CONV(80, 1, 1), NORM, {"depthwise", 0, 3, 1}, NORM, CONV(28, 1, 1),
@@ -148,6 +168,9 @@ static const struct probe probes[] = {
     {NULL, 6, 96, LAYERS(bottleneck), MOMENTUM, true},
     {NULL, 10, 12, LAYERS(deep), MOMENTUM, false},
     {NULL, 28, 12, LAYERS(deep), MOMENTUM, true},
+    {NULL, 3, 28, LAYERS(wide), MOMENTUM, true},
+    {NULL, 2, 32, LAYERS(broad), MOMENTUM, false},
+    {NULL, 3, 112, LAYERS(growing), MOMENTUM, true},
     {NULL, 24, 24, LAYERS(thin), MOMENTUM, false},
     {NULL, 6, 24, LAYERS(thin), ADAM, false},
     {NULL, 6, 72, LAYERS(inverted), MOMENTUM, true},
@@ -304,6 +327,7 @@ int run_probes(bool device)
 struct chain {
     pdl_build *b;
     int x, saved, n;
+    bool norm; /* comes next: no bias */
 };
 
 static int64_t channels(const struct chain *c)
@@ -347,7 +371,7 @@ static int conv(struct chain *c, int x, struct layer l, int64_t in_group)
 
     a.features = l.f;
     a.groups = in_group > 0 ? channels(c) / in_group : 0;
-    a.no_bias = true;
+    a.no_bias = c->norm;
     return node(c, "conv", a, &x, 1);
 }
 
@@ -416,8 +440,11 @@ static enum pdl_status chain(pdl_arena *a, const struct probe *p,
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     c.x = c.saved = pdl_build_tensor(c.b, "input", PDL_TENSOR_INPUT, PDL_F32,
                                      p->layers == volumes ? 4 : 3, dim);
-    for (size_t i = 0; i < p->n; i++)
+    for (size_t i = 0; i < p->n; i++) {
+        c.norm =
+            i + 1 < p->n && strcmp(p->layers[i + 1].op, "batch_norm") == 0;
         add_layer(&c, &p->layers[i]);
+    }
     return pdl_build_end(c.b, out, err);
 }
 
