@@ -119,11 +119,23 @@ int oracle_issued_comm(const struct oracle *o, int op)
     return (int)(ORACLE_CALL * each / f->issue_s + .5);
 }
 
-/* What a processor that sends and receives copies by itself: all bytes of
- * packed and unpacked boxes and of its own part are read and written, terms of
- * a sum are read and the sum is written; runs are short, so a line of the cache
- * that is written is read before. Devices copy by kernels of their own, which
- * frameworks do in different ways (copies, below). */
+/* Seconds of an operator that moves so many bytes, as networks have it here;
+ * else each of `passes` over what is written streams. */
+static double moved(const struct oracle *o, const char *as, int64_t read,
+                    int64_t written, double passes)
+{
+    double t = oracle_profiled_bytes(o, as, read + written);
+
+    return t >= 0
+               ? t
+               : ((double)read + passes * (double)written) / o->pe.bytes_per_s;
+}
+
+/* What a processor that sends and receives copies by itself: packed and
+ * unpacked boxes and its own part, as a concatenation copies as many bytes; and
+ * sums, as an addition. What was not measured streams, and a line of the cache
+ * that is written is read before, for runs are short. Devices copy by kernels
+ * of their own, which frameworks do in different ways (copies, below). */
 double oracle_packing(const struct oracle *o, int op, int64_t rank)
 {
     struct pdl_plan_copies c;
@@ -135,7 +147,6 @@ double oracle_packing(const struct oracle *o, int op, int64_t rank)
     pdl_plan_copies(o->p, op, rank, &c);
     if (c.summed > 0)
         pdl_plan_op_work(o->p, op, rank, &w);
-    return (3 * (double)c.bytes + (double)c.summed +
-            2 * (double)w.write_bytes) /
-           o->pe.bytes_per_s;
+    return moved(o, "concat", c.bytes, c.bytes, 2) +
+           moved(o, "add", c.summed, w.write_bytes, 2);
 }

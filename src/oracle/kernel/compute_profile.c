@@ -367,6 +367,30 @@ double oracle_profiled(const struct oracle *o, int op, int64_t rank)
     return all < 0 ? one : one + o->busy * (all - one);
 }
 
+double oracle_profiled_bytes(const struct oracle *o, const char *op,
+                             int64_t bytes)
+{
+    struct question q = {.pe = &o->sys->pe,
+                         .precision = pdl_precision_name(o->opt->precision),
+                         .key = {.op = op,
+                                 .pass = "forward",
+                                 .dims = {[PDL_KEY_BYTES] = bytes},
+                                 .ndims = PDL_KEY_EXTENTS},
+                         .what = BUSY};
+    struct likes l;
+    double all, one;
+
+    if (!oracle_has_profile(o) || find_rows(&q, SAME_OPERATOR, &l) == 0)
+        return -1;
+    if (bytes <= 0)
+        return 0;
+    one = all = answer(&q);
+    q.what = ALONE;
+    if (find_rows(&q, SAME_OPERATOR, &l) > 0)
+        one = answer(&q);
+    return one + o->busy * (all - one);
+}
+
 double oracle_busy(const struct oracle *o, double lanes)
 {
     double pes = (double)o->sys->node.pes, used = (double)o->p->mesh->pes;

@@ -62,6 +62,9 @@ bool oracle_attention_shape(const struct oracle *o, int node, int64_t rank,
                             struct pdl_shape *s);
 /* compute_profile.c: by what was measured on this machine; < 0: nothing was */
 double oracle_profiled(const struct oracle *o, int op, int64_t rank);
+/* forward of an operator that moves as many bytes */
+double oracle_profiled_bytes(const struct oracle *o, const char *op,
+                             int64_t bytes);
 bool oracle_has_profile(const struct oracle *o);
 /* how far from one busy PE of the node (0) to all of them (1), where so many
  * lanes of the pipeline work at a time */

@@ -75,8 +75,9 @@ static double by_boxes(const struct oracle *o, int op, int64_t rank,
 }
 
 /* Processors of one node: the runtime has everything but allreduces from all
- * others at once, as the alltoall that was measured has as many bytes; < 0: it
- * was not. */
+ * others at once, as the alltoall that was measured has as many bytes, less
+ * that one's own part (oracle_packing has what is copied here); < 0: it was
+ * not. */
 static double at_once(const struct oracle *o, int op, int64_t rank, int level,
                       double in, double out)
 {
@@ -96,8 +97,9 @@ static double at_once(const struct oracle *o, int op, int64_t rank, int level,
         for (int64_t i = 0; i < k; i++)
             sum += (double)bytes[i] * (double)n / (double)(n - 1);
     }
-    return pdl_collective_seconds(o->sys, "alltoall", n, (int64_t)sum, &t) ? t
-                                                                           : -1;
+    if (!pdl_collective_seconds(o->sys, "alltoall", n, (int64_t)sum, &t))
+        return -1;
+    return t * (double)(n - 1) / (double)n;
 }
 
 /* As many bytes to every other rank of the group. */
