@@ -97,6 +97,12 @@ static const struct layer growing[] = { /* from 3 x 112 x 112 */
     CONV(144, 1, 1), NORM, CONV(28, 3, 1), {"join", 0, 0, 0}, NORM,
     {"global_avg_pool", 0, 0, 0}, END(30),
 };
+static const struct layer early[] = { /* from 3 x 216 x 216 */
+    CONV(56, 3, 2), {"relu", 0, 0, 0}, {"max_pool", 0, 3, 2},
+    CONV(20, 1, 1), {"relu", 0, 0, 0}, {"two", 72, 0, 0},
+    CONV(10, 1, 1), {"relu", 0, 0, 0}, {"two", 72, 0, 0},
+    {"max_pool", 0, 3, 2}, {"global_avg_pool", 0, 0, 0}, END(90),
+};
 static const struct layer inverted[] = { /* from 3 x 72 x 72 */
     CONV(20, 3, 2), {"batch_norm", 0, 0, 0}, {"hard_swish", 0, 0, 0},
     CONV(80, 1, 1), NORM, {"depthwise", 0, 3, 1}, NORM, CONV(28, 1, 1),
@@ -171,6 +177,7 @@ static const struct probe probes[] = {
     {NULL, 3, 28, LAYERS(wide), MOMENTUM, true},
     {NULL, 2, 32, LAYERS(broad), MOMENTUM, false},
     {NULL, 3, 112, LAYERS(growing), MOMENTUM, true},
+    {NULL, 6, 216, LAYERS(early), MOMENTUM, true},
     {NULL, 24, 24, LAYERS(thin), MOMENTUM, false},
     {NULL, 6, 24, LAYERS(thin), ADAM, false},
     {NULL, 6, 72, LAYERS(inverted), MOMENTUM, true},
@@ -441,8 +448,7 @@ static enum pdl_status chain(pdl_arena *a, const struct probe *p,
     c.x = c.saved = pdl_build_tensor(c.b, "input", PDL_TENSOR_INPUT, PDL_F32,
                                      p->layers == volumes ? 4 : 3, dim);
     for (size_t i = 0; i < p->n; i++) {
-        c.norm =
-            i + 1 < p->n && strcmp(p->layers[i + 1].op, "batch_norm") == 0;
+        c.norm = i + 1 < p->n && strcmp(p->layers[i + 1].op, "batch_norm") == 0;
         add_layer(&c, &p->layers[i]);
     }
     return pdl_build_end(c.b, out, err);
