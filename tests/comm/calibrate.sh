@@ -41,6 +41,9 @@ END
 grep -q mine show.txt
 "$paradl" project lenet5 --system my.yaml --strategy data=2 --batch 64 >step.txt
 grep -q '^  step ' step.txt
+"$paradl" validate lenet5 --system my.yaml --strategy data=2 --batch 64 \
+    --steps 2 >step.txt
+grep -q '^80 % of steps between [0-9.]* [mu]*s and [0-9.]* [mu]*s$' step.txt
 "$paradl" validate --collective allreduce -n 2 --system my.yaml \
     --size 1536B..96KiB --seconds 1ms >validate.txt
 grep -q 'median error' validate.txt

@@ -146,10 +146,11 @@ def verdict(best):
     score = [r["step"]["accuracy"] for r in best.values()]
     memory = max(abs(r["step"]["projected_bytes"] / r["step"]["measured_bytes"] - 1) for r in best.values())
     mean = sum(score) / len(score)
+    held = sum(r["step"]["low_s"] <= r["step"]["measured_s"] <= r["step"]["high_s"] for r in best.values())
     ok = mean >= MEAN and min(score) >= LOWEST and memory <= MEMORY
     print(f"{len(score)} cases: mean accuracy {100 * mean:.1f} % (wanted {100 * MEAN:g}), lowest "
           f"{100 * min(score):.1f} % ({100 * LOWEST:g}), memory within {100 * memory:.1f} % "
-          f"({100 * MEMORY:g}){'' if ok else ': missed'}")
+          f"({100 * MEMORY:g}), intervals hold {held}{'' if ok else ': missed'}")
     return 0 if ok else 1
 
 

@@ -270,6 +270,7 @@ static void print_text(const struct here *h)
                                                 {"PROJECTED", true},
                                                 {"MEASURED", true},
                                                 {"ACCURACY", true}};
+    const struct pdl_projection *x = &h->j->x;
     struct pdl_table t;
     char name[256], a[32], b[32];
 
@@ -277,7 +278,7 @@ static void print_text(const struct here *h)
                h->o->model, h->o->strategy, (long long)h->j->plan->batch,
                (long long)h->j->plan->mesh->pes);
     pdl_table_init(&t, h->a, columns, 4);
-    text_row(&t, "step", h->j->x.step_s, h->step_s);
+    text_row(&t, "step", x->step_s, h->step_s);
     for (int p = 0; p < NPHASES; p++)
         text_row(&t, phase_names[p], h->projected_phase[p],
                  h->measured_phase[p]);
@@ -286,9 +287,13 @@ static void print_text(const struct here *h)
             text_row(&t, pdl_plan_op_text(h->j->plan, i, name, sizeof name),
                      projected(h, i), h->measured[i]);
     pdl_table_print(&t, cli_width(), cli_out());
+    if (x->low_s > 0)
+        pdl_printf(cli_out(), "80 %% of steps between %s and %s\n",
+                   pdl_unit_format(x->low_s, PDL_UNIT_SECONDS, a, sizeof a),
+                   pdl_unit_format(x->high_s, PDL_UNIT_SECONDS, b, sizeof b));
     pdl_printf(cli_out(), "memory: %s projected, %s allocated\n",
-               pdl_unit_format((double)h->j->x.allocated_bytes, PDL_UNIT_BYTES,
-                               a, sizeof a),
+               pdl_unit_format((double)x->allocated_bytes, PDL_UNIT_BYTES, a,
+                               sizeof a),
                pdl_unit_format((double)h->bytes, PDL_UNIT_BYTES, b, sizeof b));
 }
 
@@ -317,6 +322,7 @@ static enum pdl_status compare(struct here *h, struct pdl_err *err)
         return pdl_fail(
             err, PDL_EINVAL, "-n %lld, but the strategy is for %lld ranks",
             (long long)h->o->ranks, (long long)h->j->plan->mesh->pes);
+    pdl_interval(h->j->plan, &h->j->sys, &h->j->oracle, &h->j->x);
     h->measured = PDL_NEW(h->a, double, h->j->plan->nops + 1);
     if (!h->measured)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
