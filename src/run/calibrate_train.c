@@ -13,8 +13,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-enum { WARM = 1, STEPS = 5, ALONE = 4, WARM_DEVICE = 6, PACES = 64, GIVEN = 4 };
+enum { WARM = 1, STEPS = 5, ALONE = 3, WARM_DEVICE = 6, PACES = 64, GIVEN = 4 };
 
 struct watch {
     int step, nops;
@@ -27,10 +28,53 @@ struct watch {
     double *paces; /* of steps in which nothing was looked at */
     int npaces;
     int64_t taken; /* bytes */
-    struct kept {  /* the samples, by model tensor + 1 */
+    const struct pdl_plan *plan;
+    char *sweep; /* NULL: nothing is swept out */
+    int64_t sweep_bytes;
+    struct kept { /* the samples, by model tensor + 1 */
         void *at, *given[GIVEN];
     } * kept;
 };
+
+/* ---- caches ---------------------------------------------------------------- */
+
+/* What a probe computed a pass ago still lies in the caches; in a network of
+ * real size it does not. So they are swept out between passes, but for networks
+ * that are small anyway: a quarter of a rank's share holds all of them. */
+static void make_sweep(const struct calibration *c, struct watch *w,
+                       const pdl_trainer *t)
+{
+    int64_t l3 = sysconf(_SC_LEVEL3_CACHE_SIZE);
+    struct pdl_train_memory m;
+
+    pdl_trainer_memory(t, &m);
+    w->sweep_bytes = l3 > 0 ? l3 : 32 << 20;
+    if (!w->device && m.taken > w->sweep_bytes / c->ranks / 4)
+        w->sweep = malloc((size_t)w->sweep_bytes);
+}
+
+static int pass_of(const struct pdl_plan_op *o)
+{
+    return o->kind == PDL_PLAN_OP_UPDATE ? PDL_BACKWARD_WEIGHTS + 1
+           : o->kind == PDL_PLAN_OP_COMPUTE && o->pass == PDL_FORWARD
+               ? 0
+               : PDL_BACKWARD_WEIGHTS;
+}
+
+/* After the last operation of a pass, and of the step. */
+static void sweep_out(const struct watch *w, int op)
+{
+    const struct pdl_plan *p = w->plan;
+    int next = op + 1;
+
+    while (next < p->nops && p->ops[next].kind == PDL_PLAN_OP_FREE)
+        next++;
+    if (w->sweep &&
+        (next == p->nops || pass_of(&p->ops[next]) != pass_of(&p->ops[op])))
+        memset(w->sweep, w->step & 1, (size_t)w->sweep_bytes);
+}
+
+/* ---- steps ----------------------------------------------------------------- */
 
 /* CPU time, as run_time_all has it: whatever else runs does not count. */
 static void timed(void *ctx, int op, int64_t micro, double start_s,
@@ -43,6 +87,7 @@ static void timed(void *ctx, int op, int64_t micro, double start_s,
     if (w->step >= 0 && w->step < w->steps)
         w->seconds[op * STEPS + w->step] =
             w->device ? end_s - start_s : (now - w->last_s) / w->threads;
+    sweep_out(w, op);
     w->last_s = pdl_cpu_s();
 }
 
@@ -154,6 +199,16 @@ static enum pdl_status load_device(const struct calibration *c, pdl_trainer *t,
     return st;
 }
 
+static void note_bytes(const pdl_trainer *t, struct watch *w)
+{
+    struct pdl_train_memory m;
+
+    for (int i = 0; i < w->nops; i++)
+        w->workspace[i] = pdl_trainer_workspace(t, i);
+    pdl_trainer_memory(t, &m);
+    w->taken = m.taken;
+}
+
 static enum pdl_status steps(const struct calibration *c,
                              const struct pdl_plan *plan, pdl_comm *alone,
                              const char *optimizer, struct watch *w,
@@ -164,11 +219,12 @@ static enum pdl_status steps(const struct calibration *c,
                                     .device = c->device,
                                     .timed = timed,
                                     .timed_ctx = w};
-    struct pdl_train_memory m;
     pdl_trainer *t = NULL;
     enum pdl_status st = pdl_trainer_open(plan, alone, &opt, &t, err);
 
     w->step = -1;
+    if (st == PDL_OK)
+        make_sweep(c, w, t);
     if (st == PDL_OK && w->device)
         st = load_device(c, t, w, err);
     wall = pdl_clock_s();
@@ -181,13 +237,11 @@ static enum pdl_status steps(const struct calibration *c,
         c->quiet->wall_s += pdl_clock_s() - wall;
         c->quiet->cpu_s += (pdl_cpu_s() - cpu) / w->threads * w->turns;
     }
-    for (int i = 0; i < w->nops && st == PDL_OK; i++)
-        w->workspace[i] = pdl_trainer_workspace(t, i);
-    if (st == PDL_OK) {
-        pdl_trainer_memory(t, &m);
-        w->taken = m.taken;
-    }
+    if (st == PDL_OK)
+        note_bytes(t, w);
     pdl_trainer_close(t);
+    free(w->sweep);
+    w->sweep = NULL;
     return st;
 }
 
@@ -315,6 +369,7 @@ static enum pdl_status probe(const struct calibration *c, pdl_comm *one,
     if (st != PDL_OK)
         return st;
     p.number = which;
+    w.plan = p.plan;
     w.nops = p.plan->nops;
     w.seconds = PDL_NEW(a, double, (int64_t)w.nops *STEPS + 1);
     w.workspace = PDL_NEW(a, int64_t, w.nops + 1);
