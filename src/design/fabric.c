@@ -289,6 +289,18 @@ static enum pdl_status dragonfly(pdl_arena *a, const struct ask *q,
 static enum pdl_status by_routes(pdl_arena *a, const struct ask *q,
                                  struct pdl_fabric *f);
 
+/* A switch takes so many at least. */
+static enum pdl_status few_ports(const struct ask *q, const char *family,
+                                 int64_t ports)
+{
+    if (ports <= q->radix)
+        return PDL_OK;
+    return pdl_fail(q->err, PDL_EINVAL,
+                    "%s: %lld nodes take switches of %lld ports, radix is %lld",
+                    family, (long long)q->nodes, (long long)ports,
+                    (long long)q->radix);
+}
+
 /* Hosts and switches are powers of two; ports of a switch 2^p + 2q - 1. */
 static enum pdl_status dln(pdl_arena *a, const struct ask *q,
                            struct pdl_fabric *f)
@@ -301,6 +313,8 @@ static enum pdl_status dln(pdl_arena *a, const struct ask *q,
     for (int64_t i = 1; i < all; i++)
         if ((1LL << i) + 2 * (all - i) - 1 <= q->radix)
             p = i;
+    if (p == 0 && few_ports(q, "dln", 2 * all) != PDL_OK)
+        return PDL_EINVAL;
     f->spec = pdl_arena_printf(a, "dln:q=%lld,p=%lld", (long long)(all - p),
                                (long long)p);
     f->planes = q->nics;
@@ -317,6 +331,8 @@ static enum pdl_status dln2d(pdl_arena *a, const struct ask *q,
     for (int64_t i = 1; i + 2 <= all; i++)
         if ((1LL << i) + 2 * (all - i) - 2 <= q->radix)
             z = i;
+    if (z == 0 && few_ports(q, "dln2d", 2 * all - 1) != PDL_OK)
+        return PDL_EINVAL;
     x = (all - z + 1) / 2;
     f->spec = pdl_arena_printf(a, "dln2d:x=%lld,y=%lld,z=%lld", (long long)x,
                                (long long)(all - z - x), (long long)z);
@@ -331,6 +347,8 @@ static enum pdl_status hyperx(pdl_arena *a, const struct ask *q,
 
     hosts = hosts < 1 ? 1 : hosts;
     sides(up(q->nodes, hosts), 2, side);
+    if (few_ports(q, "hyperx", hosts + side[0] + side[1] - 2) != PDL_OK)
+        return PDL_EINVAL;
     f->spec =
         pdl_arena_printf(a, "hyperx:%lldx%lld,hosts=%lld", (long long)side[1],
                          (long long)side[0], (long long)hosts);

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 static struct pdl_system machine(pdl_arena *a)
@@ -148,6 +149,42 @@ static void wrong_networks_are_refused(void **state)
     pdl_arena_destroy(a);
 }
 
+/* A network takes no switch of more ports than radix says. */
+static void no_switch_has_more_ports_than_its_radix(void **state)
+{
+    static const int64_t sizes[] = {2, 7, 60, 128, 1000};
+    static const int radices[] = {2, 3, 4, 7, 16, 64};
+    int made = 0;
+
+    (void)state;
+    for (int f = 0; pdl_family_at(f); f++)
+        for (size_t i = 0; i < 30; i++) {
+            pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+            struct pdl_system sys = machine(a);
+            struct pdl_fabric x = {.spec = NULL};
+            const struct pdl_net *net = NULL;
+            struct pdl_net_bill b = {.hosts = 0};
+            int radix = radices[i % 6];
+            char text[64];
+
+            snprintf(text, sizeof text, "%s:radix=%d", pdl_family_at(f)->name,
+                     radix);
+            if (strstr(pdl_family_at(f)->params, "radix") &&
+                pdl_fabric_make(a, text, &sys, sizes[i / 6], &x, NULL) ==
+                    PDL_OK &&
+                pdl_net_make(a, x.spec, &net, NULL) == PDL_OK &&
+                pdl_net_bill(a, net, &b, NULL) == PDL_OK) {
+                made++;
+                if (b.switches > 0 && b.most_ports > radix)
+                    fail_msg("%s: %d ports for %lld nodes: %s", text,
+                             (int)b.most_ports, (long long)sizes[i / 6],
+                             x.spec);
+            }
+            pdl_arena_destroy(a);
+        }
+    assert_true(made > 60);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -155,6 +192,7 @@ int main(void)
         cmocka_unit_test(trees_have_the_switches_of_the_textbook),
         cmocka_unit_test(direct_networks_share_what_the_adapters_have),
         cmocka_unit_test(wrong_networks_are_refused),
+        cmocka_unit_test(no_switch_has_more_ports_than_its_radix),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
