@@ -484,6 +484,10 @@ struct pdl_search_result {
     int64_t points, refused, too_large, too_slow;
     int64_t unasked; /* of too_slow: so slow that whether they fit is not
                         known; `feasible` is of the others */
+    /* Of those too large for a PE or a host: which is so by least, and how many
+     * times; 0: not known. */
+    struct pdl_projection closest;
+    double over;
     int64_t pieces;  /* small plans that points were composed of */
     double pieces_s; /* seconds it took to price them, over all threads */
     int64_t decided; /* strategies whose blocks were decided on (AUTO) */

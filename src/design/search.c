@@ -144,8 +144,31 @@ static int runnable(struct sharing *s, const pdl_job *j,
     return n;
 }
 
+/* By how much the plan that takes least is too large. */
+static const char *too_large(struct sharing *s, const struct task *t,
+                             const struct pdl_search_result *r)
+{
+    const struct pdl_node_desc *node = &s->w->d->point[t->machine].sys.node;
+    const struct pdl_projection *x = &r->closest;
+    bool host = x->peak_bytes <= x->capacity_bytes;
+    double takes = host ? r->over * (double)node->host.memory_bytes
+                        : (double)x->peak_bytes;
+    char a[32], b[32], text[160];
+
+    if (!(r->over > 1))
+        return "no plan fits into its memory";
+    snprintf(text, sizeof text,
+             "no plan fits into its memory; the closest takes %s of %s of %s "
+             "(%.3g times)",
+             pdl_unit_format(takes, PDL_UNIT_BYTES, a, sizeof a),
+             pdl_unit_format(takes / r->over, PDL_UNIT_BYTES, b, sizeof b),
+             host ? "a host" : "a PE", r->over);
+    return keep(s, text);
+}
+
 /* Why none of them is to be had. */
 static const char *reason_of(struct sharing *s, const pdl_job *j,
+                             const struct task *t,
                              const struct pdl_search_result *r)
 {
     const char *limit = NULL;
@@ -153,11 +176,11 @@ static const char *reason_of(struct sharing *s, const pdl_job *j,
 
     for (int64_t i = 0; i < r->n; i++) {
         if (!r->list[i].excluded)
-            return "no plan fits into its memory";
+            return too_large(s, t, r);
         limit = limit ? limit : r->list[i].excluded;
     }
     if (!limit && r->too_large > 0)
-        return "no plan fits into its memory";
+        return too_large(s, t, r);
     snprintf(text, sizeof text,
              "no plan for %.20s PEs and a batch of %.20s%s%.160s",
              pdl_job_get(j, "pes"), pdl_job_get(j, "batch"), limit ? ": " : "",
@@ -165,9 +188,10 @@ static const char *reason_of(struct sharing *s, const pdl_job *j,
     return keep(s, text);
 }
 
-static enum pdl_status find(struct sharing *s, pdl_job *j, struct cell *c,
+static enum pdl_status find(struct sharing *s, pdl_job *j, const struct task *t,
                             int top, bool *stopped, struct pdl_err *err)
 {
+    struct cell *c = cell_of(s, t->machine, t->workload);
     struct pdl_search_result r = {.n = 0};
     char text[16];
     enum pdl_status st;
@@ -180,7 +204,7 @@ static enum pdl_status find(struct sharing *s, pdl_job *j, struct cell *c,
     if (st == PDL_OK && !r.stopped)
         c->nplans = runnable(s, j, &r, c);
     if (st == PDL_OK && c->nplans == 0)
-        c->run.reason = reason_of(s, j, &r);
+        c->run.reason = reason_of(s, j, t, &r);
     return st;
 }
 
@@ -204,9 +228,9 @@ void design_search(struct sharing *s, const struct task *t)
         s->w->d->stats.remembered++;
         pthread_mutex_unlock(&s->lock);
     } else {
-        st = find(s, j, c, KEPT, &stopped, &err);
+        st = find(s, j, t, KEPT, &stopped, &err);
         if (st == PDL_OK && !stopped && c->nplans == 0)
-            st = find(s, j, c, MANY, &stopped, &err);
+            st = find(s, j, t, MANY, &stopped, &err);
     }
     if (st == PDL_EINVAL && !stopped) { /* no plan of this number of PEs */
         c->run.reason = keep(s, err.msg);

@@ -129,5 +129,8 @@ bool oracle_host_beside(const struct oracle *o, int op);
 double oracle_host_rate(const struct oracle *o);
 enum pdl_status oracle_host_known(const struct oracle *o, struct pdl_err *err);
 bool oracle_host_fits(const struct oracle *o, const struct pdl_projection *x);
+/* What it takes over what there is: of a PE's memory, or of its host's. */
+double oracle_times_memory(const struct pdl_system *sys, int64_t pes,
+                           const struct pdl_projection *x);
 
 #endif

@@ -8,6 +8,7 @@
 #include "oracle/habit/framework.h"
 #include "oracle/habit/habit.h"
 
+#include <math.h>
 #include <string.h>
 
 bool oracle_runs_plans(const struct oracle *o)
@@ -80,6 +81,16 @@ enum pdl_status oracle_host_known(const struct oracle *o, struct pdl_err *err)
              o->sys->name, what);
     pdl_hint(err, "give it: SYSTEM:node.host.%s=25GB/s", what);
     return PDL_EINVAL;
+}
+
+double oracle_times_memory(const struct pdl_system *sys, int64_t pes,
+                           const struct pdl_projection *x)
+{
+    double used = (double)(pes < sys->node.pes ? pes : sys->node.pes);
+    double host = (double)sys->node.host.memory_bytes;
+    double over = (double)x->peak_bytes / (double)x->capacity_bytes;
+
+    return host > 0 ? fmax(over, used * (double)x->host_bytes / host) : over;
 }
 
 bool oracle_host_fits(const struct oracle *o, const struct pdl_projection *x)

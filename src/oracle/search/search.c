@@ -471,6 +471,23 @@ static enum pdl_status with_offload(struct search *s, bool large,
     return PDL_OK;
 }
 
+/* Of what is listed though it does not fit. */
+static void find_closest(const struct search *s, struct pdl_search_result *out)
+{
+    for (int64_t i = 0; i < out->n; i++) {
+        const struct pdl_projection *x = &out->list[i].x;
+        double over;
+
+        if (!out->list[i].priced || out->list[i].excluded || x->feasible)
+            continue;
+        over = oracle_times_memory(s->sys, s->opt->pes, x);
+        if (out->over > 0 && out->over <= over)
+            continue;
+        out->over = over;
+        out->closest = *x;
+    }
+}
+
 enum pdl_status pdl_search(pdl_arena *a, const struct pdl_model *model,
                            const struct pdl_system *sys,
                            const struct pdl_oracle_options *oracle,
@@ -498,5 +515,7 @@ enum pdl_status pdl_search(pdl_arena *a, const struct pdl_model *model,
     st = large ? large_space(&s, &f, out, err) : small_space(&s, out, err);
     if (st == PDL_OK && opt->offload == PDL_OFFLOAD_AUTO && !out->stopped)
         st = with_offload(&s, large, out, err);
+    if (st == PDL_OK)
+        find_closest(&s, out);
     return st;
 }

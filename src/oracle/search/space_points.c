@@ -50,6 +50,8 @@ struct mesh {
     double bar; /* what it knows of that of all */
     int64_t points, evaluated, refused, too_large, too_slow, feasible, pieces;
     int64_t unasked; /* of too_slow: whether they fit is not known */
+    struct pdl_projection closest; /* of what is too large */
+    double over;                   /* so many times; 0: none */
     double pieces_s;
 };
 
@@ -185,6 +187,18 @@ static bool is_hopeless(const struct points *s, struct mesh *m,
     return true;
 }
 
+static void note_large(const struct points *s, struct mesh *m,
+                       const struct pdl_projection *x)
+{
+    double over = oracle_times_memory(s->f->sys, s->opt->pes, x);
+
+    m->too_large++;
+    if (m->over > 0 && m->over <= over)
+        return;
+    m->over = over;
+    m->closest = *x;
+}
+
 /* Does the point fit? Overlap changes no byte. */
 static enum pdl_status ask(const struct points *s, struct mesh *m,
                            const struct oracle_point *p, struct pdl_err *err)
@@ -196,8 +210,10 @@ static enum pdl_status ask(const struct points *s, struct mesh *m,
     if (p->no_overlap || is_hopeless(s, m, p))
         return PDL_OK;
     st = oracle_point_memory(m->compose, p, &x, &least, err);
-    if (st == PDL_OK)
-        *(x.feasible ? &m->feasible : &m->too_large) += 1;
+    if (st == PDL_OK && x.feasible)
+        m->feasible++;
+    else if (st == PDL_OK)
+        note_large(s, m, &x);
     return st;
 }
 
@@ -225,7 +241,7 @@ static enum pdl_status price(struct points *s, struct mesh *m,
         return st;
     m->feasible += k.x.feasible;
     if (!s->opt->exhaustive && !k.x.feasible) {
-        m->too_large++;
+        note_large(s, m, &k.x);
         return PDL_OK;
     }
     if (!s->opt->exhaustive &&
@@ -510,6 +526,10 @@ static enum pdl_status collect(pdl_arena *a, struct points *s,
         out->evaluated += m->evaluated;
         out->refused += m->refused;
         out->too_large += m->too_large;
+        if (m->over > 0 && (out->over == 0 || m->over < out->over)) {
+            out->over = m->over;
+            out->closest = m->closest;
+        }
         out->too_slow += m->too_slow;
         out->unasked += m->unasked;
         out->feasible += m->feasible;
