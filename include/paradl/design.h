@@ -188,6 +188,17 @@ struct pdl_design_point {
     bool front;             /* nothing beats it in time, cost and energy */
     double wins, near_best; /* part of draws in which it is the best, or within
                                5 % of it */
+    double keeps; /* part of draws in which it keeps the constraints */
+};
+
+/* A constraint of the question. */
+struct pdl_design_limit {
+    const char *name; /* "power", "deadline of gpt3-175b" */
+    int what;
+    double allowed;
+    enum pdl_unit unit;
+    int broken, alone; /* designs that break it; and no other */
+    double nearest;    /* of the latter: so many times what is allowed */
 };
 
 /* What a change of one number does to the recommended design. */
@@ -214,8 +225,10 @@ struct pdl_designs {
     struct pdl_design_point *point; /* of nmachines; n are designs */
     int n, nmachines;
     int *order; /* best first by the goal; what is excluded last */
-    int nfit;   /* complete and within the constraints */
-    bool tie;   /* the best is not within 5 % of the best in 80 % of draws */
+    struct pdl_design_limit *limit;
+    int nlimits;
+    int nfit; /* complete and within the constraints */
+    bool tie; /* the best is not within 5 % of the best in 80 % of draws */
     bool stopped;
     struct pdl_design_change *change;
     int nchanges;

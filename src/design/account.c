@@ -68,8 +68,11 @@ void design_account(const struct design_work *w, int i, const double *value,
     const double *step =
         w->step ? &w->step[(size_t)i * (size_t)q->nworkloads] : NULL;
 
+    int64_t nodes;
+
     *out = (struct design_totals){0};
     design_bill(q, &w->items[i], value, bill);
+    nodes = bill->nodes + bill->spare_nodes;
     for (int k = 0; k < q->nworkloads; k++) {
         double weight = q->workload[k].weight;
 
@@ -81,6 +84,11 @@ void design_account(const struct design_work *w, int i, const double *value,
         out->kwh += weight * runs[k].kwh;
         out->co2_kg += weight * runs[k].co2_kg;
     }
+    out->capital = bill->capital;
+    out->facility_w = bill->facility_w;
+    out->racks = (double)bill->racks;
+    out->pes = (double)(nodes * w->d->point[i].sys.node.pes);
+    out->node_w = bill->nodes_w / (double)nodes;
 }
 
 /* How long it is this machine; INFINITY: to the end. */
@@ -98,6 +106,27 @@ static void add_part(struct design_totals *sum, const struct design_totals *t,
     sum->cost += part * t->cost;
     sum->kwh += part * t->kwh;
     sum->co2_kg += part * t->co2_kg;
+    sum->capital = fmax(sum->capital, t->capital);
+    sum->facility_w = fmax(sum->facility_w, t->facility_w);
+    sum->node_w = fmax(sum->node_w, t->node_w);
+    sum->racks = fmax(sum->racks, t->racks);
+    sum->pes = fmax(sum->pes, t->pes);
+}
+
+/* Runs by themselves that begin with the design: the seconds so far, and behind
+ * them what is left of each. */
+static void add_train(const struct design_work *w, int i,
+                      const struct pdl_design_run *runs)
+{
+    double *left = w->train + w->q->nworkloads;
+
+    for (int k = 0; k < w->q->nworkloads; k++) {
+        double all = runs[k].run.train_s;
+        double part = all > 0 ? fmin(left[k], stays_s(w, i) / all) : left[k];
+
+        w->train[k] += part * all;
+        left[k] -= part;
+    }
 }
 
 struct design_totals design_total(const struct design_work *w, int i,
@@ -106,6 +135,10 @@ struct design_totals design_total(const struct design_work *w, int i,
     struct design_totals sum = {0};
     double left = 1;
 
+    for (int k = 0; k < w->q->nworkloads; k++) {
+        w->train[k] = 0;
+        w->train[w->q->nworkloads + k] = 1;
+    }
     for (; i >= 0; i = design_next(w, i)) {
         struct pdl_design_point *p = &w->d->point[i];
         struct pdl_materials bill = p->bill;
@@ -118,6 +151,7 @@ struct design_totals design_total(const struct design_work *w, int i,
                        settle ? &p->bill : &bill, &t);
         part = t.time_s > 0 ? fmin(left, stays_s(w, i) / t.time_s) : left;
         add_part(&sum, &t, part);
+        add_train(w, i, settle ? p->run : w->runs);
         left -= part;
         if (settle)
             p->part = part;
@@ -142,20 +176,6 @@ void design_compare_rent(const struct design_work *w, int i)
     p->rent_cost = (double)p->text->pes * p->time_s / 3600 * rent->value;
     if (p->rent_cost > use)
         p->even = w->q->utilisation * (p->cost - use) / (p->rent_cost - use);
-}
-
-double design_train_s(const struct design_work *w, int i, int k)
-{
-    double left = 1, s = 0;
-
-    for (; i >= 0 && left > 0; i = design_next(w, i)) {
-        double all = w->d->point[i].run[k].run.train_s;
-        double part = all > 0 ? fmin(left, stays_s(w, i) / all) : left;
-
-        s += part * all;
-        left -= part;
-    }
-    return s;
 }
 
 double design_goal_of(const struct pdl_question *q,

@@ -61,7 +61,8 @@ enum pdl_status pdl_design(pdl_arena *a, const struct pdl_question *q,
     w.value = PDL_NEW(a, double, d.prices.n + 1);
     d.used = PDL_NEW(a, bool, d.prices.n + 1);
     w.runs = PDL_NEW(a, struct pdl_design_run, q->nworkloads);
-    if (!d.point || !w.items || !w.value || !d.used || !w.runs)
+    w.train = PDL_NEW(a, double, 2 * q->nworkloads);
+    if (!d.point || !w.items || !w.value || !d.used || !w.runs || !w.train)
         return pdl_fail(err, PDL_ENOMEM, "design: out of memory");
     for (int i = 0; i < d.prices.n; i++)
         w.value[i] = d.prices.item[i].value;

@@ -52,6 +52,8 @@ struct design_work {
     /* Factors on the steps, a row a machine, a column a workload; NULL: 1. */
     double *step;
     struct pdl_design_run *runs; /* of one machine, to write into */
+    double *train; /* seconds of each workload by itself, of a design; scratch
+                      behind them */
 };
 
 /* items.c: which prices a design needs; one that is missing is named. */
@@ -85,17 +87,17 @@ void design_bill(const struct pdl_question *q, const struct design_items *n,
  * grows to. */
 struct design_totals {
     double time_s, cost, kwh, co2_kg;
+    double capital, facility_w, node_w, racks, pes; /* most of its stages */
 };
 /* Of a machine that stays as it is; runs and bill are written. */
 void design_account(const struct design_work *w, int i, const double *value,
                     struct pdl_design_run *runs, struct pdl_materials *bill,
                     struct design_totals *out);
-/* Of a design. settle: its points keep what they come to. */
+/* Of a design; w->train is written. settle: its points keep what they come
+ * to. */
 struct design_totals design_total(const struct design_work *w, int i,
                                   const double *value, bool settle);
 void design_compare_rent(const struct design_work *w, int i);
-/* One run of a workload by itself, which begins with the design. */
-double design_train_s(const struct design_work *w, int i, int k);
 /* The machine that it is after this one; -1: it stays. */
 static inline int design_next(const struct design_work *w, int i)
 {
@@ -144,7 +146,13 @@ void design_memo_add(struct design_memo *m, uint64_t key, const char *strategy);
 enum pdl_status design_memo_save(const struct design_memo *m, const char *path,
                                  struct pdl_err *err);
 
-/* rank.c: constraints, order, front, who wins with which probability. */
+/* limits.c: which constraints a design breaks, and by how much; are they kept
+ * where it comes to this? Both after design_total. */
+enum pdl_status design_limits_open(struct design_work *w, struct pdl_err *err);
+void design_limits(struct design_work *w, int i, const struct design_totals *t);
+bool design_keeps(const struct design_work *w, const struct design_totals *t);
+
+/* rank.c: order, front, who wins with which probability. */
 enum pdl_status design_rank(struct design_work *w, struct pdl_err *err);
 /* vary.c: what changes would do, and where the answer flips. */
 enum pdl_status design_vary(struct design_work *w, struct pdl_err *err);

@@ -20,86 +20,15 @@
 #define SURE   0.8
 #define SIGMAS 1.2815515655446004 /* of a normal distribution, in 80 % */
 
-/* ---- constraints ------------------------------------------------------- */
-
-static void breaks(struct design_work *w, struct pdl_design_point *p,
-                   const char *what, const char *has, const char *limit,
-                   double excess)
-{
-    if (excess <= 1 || excess <= p->excess)
-        return;
-    p->excess = excess;
-    p->excluded = pdl_arena_printf(w->arena, "%s: %s of %s (%.3g times)", what,
-                                   has, limit, excess);
-}
-
-/* Runs take days. */
-static const char *say(double v, enum pdl_unit unit, char *buf, size_t size)
-{
-    if (unit == PDL_UNIT_SECONDS && v >= 86400)
-        snprintf(buf, size, "%.4g d", v / 86400);
-    else
-        pdl_unit_format(v, unit, buf, size);
-    return buf;
-}
-
-static void break_unit(struct design_work *w, struct pdl_design_point *p,
-                       const char *what, double has, double limit,
-                       enum pdl_unit unit)
-{
-    char a[32], b[32];
-
-    if (limit > 0)
-        breaks(w, p, what, say(has, unit, a, sizeof a),
-               say(limit, unit, b, sizeof b), has / limit);
-}
-
-/* Of what a design is at some time. */
-static void limit_machine(struct design_work *w, struct pdl_design_point *p,
-                          const struct pdl_design_point *at)
-{
-    const struct pdl_question *q = w->q;
-    const struct pdl_materials *m = &at->bill;
-
-    if (!q->rent)
-        break_unit(w, p, "budget", m->capital, q->budget, PDL_UNIT_NONE);
-    break_unit(w, p, "rack_power",
-               m->nodes_w / (double)(m->nodes + m->spare_nodes), q->rack_w,
-               PDL_UNIT_WATT);
-    break_unit(w, p, "power", m->facility_w, q->power_w, PDL_UNIT_WATT);
-    break_unit(w, p, "racks", (double)m->racks, (double)q->racks,
-               PDL_UNIT_NONE);
-    break_unit(w, p, "delivery",
-               (double)((m->nodes + m->spare_nodes) * at->sys.node.pes),
-               (double)q->delivery, PDL_UNIT_NONE);
-}
-
-static void constrain(struct design_work *w, int at)
-{
-    const struct pdl_question *q = w->q;
-    struct pdl_design_point *p = &w->d->point[at];
-
-    if (!p->complete)
-        return;
-    if (q->rent)
-        break_unit(w, p, "budget", p->cost, q->budget, PDL_UNIT_NONE);
-    for (int i = at; i >= 0; i = design_next(w, i))
-        limit_machine(w, p, &w->d->point[i]);
-    for (int k = 0; k < q->nworkloads; k++) {
-        char what[96];
-
-        snprintf(what, sizeof what, "deadline of %.60s", q->workload[k].name);
-        break_unit(w, p, what, design_train_s(w, at, k),
-                   q->workload[k].deadline_s, PDL_UNIT_SECONDS);
-    }
-}
-
 /* ---- order and front --------------------------------------------------- */
 
 static double goal_of(const struct design_work *w, int i)
 {
     const struct pdl_design_point *p = &w->d->point[i];
-    struct design_totals t = {p->time_s, p->cost, p->kwh, p->co2_kg};
+    struct design_totals t = {.time_s = p->time_s,
+                              .cost = p->cost,
+                              .kwh = p->kwh,
+                              .co2_kg = p->co2_kg};
 
     return design_goal_of(w->q, &t);
 }
@@ -227,6 +156,7 @@ static enum pdl_status draw_all(struct design_work *w, struct pdl_err *err)
                 draw_steps(w, m, seed, k);
             t = design_total(w, d->order[i], value, false);
             goal[i] = design_goal_of(w->q, &t);
+            d->point[d->order[i]].keeps += design_keeps(w, &t);
             best = goal[i] < goal[best] ? i : best;
         }
         for (int i = 0; i < n; i++)
@@ -236,6 +166,7 @@ static enum pdl_status draw_all(struct design_work *w, struct pdl_err *err)
     for (int i = 0; i < n; i++) {
         d->point[d->order[i]].wins /= draws;
         d->point[d->order[i]].near_best /= draws;
+        d->point[d->order[i]].keeps /= draws;
     }
     w->step = NULL;
     d->tie = n > 1 && d->point[d->order[0]].near_best < SURE;
@@ -246,7 +177,10 @@ enum pdl_status design_rank(struct design_work *w, struct pdl_err *err)
 {
     struct pdl_designs *d = w->d;
     int *tmp = PDL_NEW(w->arena, int, d->n + 1);
+    enum pdl_status st = design_limits_open(w, err);
 
+    if (st != PDL_OK)
+        return st;
     d->order = PDL_NEW(w->arena, int, d->n + 1);
     if (!tmp || !d->order)
         return pdl_fail(err, PDL_ENOMEM, "design: out of memory");
@@ -262,7 +196,7 @@ enum pdl_status design_rank(struct design_work *w, struct pdl_err *err)
         p->kwh = t.kwh;
         p->co2_kg = t.co2_kg;
         design_compare_rent(w, i);
-        constrain(w, i);
+        design_limits(w, i, &t);
         d->order[i] = i;
     }
     sort(w, d->order, tmp, d->n);

@@ -76,6 +76,79 @@ static void constraints_exclude_and_say_by_how_much(void **state)
     pdl_arena_destroy(a);
 }
 
+/* Two constraints that no design keeps together: which would have to give, and
+ * by how much. */
+static void what_keeps_designs_out_is_counted(void **state)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct pdl_designs free = answer(a, WORK GRID, 1), d;
+    double cheap = INFINITY, fast = INFINITY;
+    char text[400];
+
+    (void)state;
+    for (int i = 0; i < free.n; i++) {
+        cheap = fmin(cheap, free.point[i].bill.capital);
+        fast = fmin(fast, free.point[i].time_s);
+    }
+    snprintf(text, sizeof text,
+             "workloads: [{model: lenet5, batch: 1024, samples: 100M, "
+             "deadline: %.6fs}]\nbudget: %.0f\n" GRID,
+             1.01 * fast, 1.01 * cheap);
+    d = answer(a, text, 1);
+    assert_int_equal(d.nfit, 0);
+    for (int k = 0; k < d.nlimits; k++) {
+        const struct pdl_design_limit *l = &d.limit[k];
+        bool budget = strcmp(l->name, "budget") == 0;
+        int broken = 0, alone = 0;
+        double nearest = INFINITY;
+
+        if (!budget && strcmp(l->name, "deadline of lenet5") != 0)
+            continue;
+        for (int i = 0; i < d.n; i++) {
+            double money = d.point[i].bill.capital / (1.01 * cheap);
+            double late = d.point[i].time_s / (1.01 * fast);
+            double of = budget ? money : late, other = budget ? late : money;
+
+            broken += of > 1;
+            alone += of > 1 && other <= 1;
+            nearest = of > 1 && other <= 1 ? fmin(nearest, of) : nearest;
+        }
+        assert_int_equal(l->broken, broken);
+        assert_int_equal(l->alone, alone);
+        assert_true(alone > 0);
+        assert_true(fabs(l->nearest / nearest - 1) < 1e-5);
+    }
+    pdl_arena_destroy(a);
+}
+
+static double keeps(pdl_arena *a, double budget)
+{
+    char text[256];
+
+    snprintf(text, sizeof text,
+             WORK "budget: %.0f\n"
+                  "designs: [{system: dgx-h100, pes: [16]}]\n",
+             budget);
+    return answer(a, text, 1).point[0].keeps;
+}
+
+/* Prices are drawn on either side of their values. */
+static void a_budget_that_is_just_kept_is_kept_by_chance(void **state)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct pdl_designs d =
+        answer(a, WORK "designs: [{system: dgx-h100, pes: 16}]\n", 1);
+    double capital = d.point[0].bill.capital, chance;
+
+    (void)state;
+    assert_true(d.point[0].keeps == 1);
+    chance = keeps(a, capital + 1);
+    assert_true(chance > 0.4 && chance < 0.6);
+    assert_true(keeps(a, 1.1 * capital) > chance);
+    assert_true(keeps(a, 3 * capital) == 1);
+    pdl_arena_destroy(a);
+}
+
 static void more_than_is_delivered_is_excluded(void **state)
 {
     pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
@@ -202,6 +275,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_costs_nothing_is_named_whole),
         cmocka_unit_test(constraints_exclude_and_say_by_how_much),
+        cmocka_unit_test(what_keeps_designs_out_is_counted),
+        cmocka_unit_test(a_budget_that_is_just_kept_is_kept_by_chance),
         cmocka_unit_test(more_than_is_delivered_is_excluded),
         cmocka_unit_test(the_front_is_what_nothing_beats),
         cmocka_unit_test(accounts_add_up),

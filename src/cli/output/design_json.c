@@ -127,6 +127,7 @@ static void one(struct pdl_json *w, const struct pdl_designs *d, int rank)
             pdl_json_knum(w, "break_even_utilisation", p->even);
         pdl_json_knum(w, "wins", p->wins);
         pdl_json_knum(w, "near_best", p->near_best);
+        pdl_json_knum(w, "keeps", p->keeps);
     }
     plans(w, d, p);
     if (p->text->then > 0)
@@ -163,6 +164,25 @@ static void question(struct pdl_json *w, const struct pdl_question *q)
         pdl_json_knum(w, "weight", x->weight);
         if (x->deadline_s > 0)
             pdl_json_knum(w, "deadline_s", x->deadline_s);
+        pdl_json_end(w);
+    }
+    pdl_json_end(w);
+}
+
+static void limits(struct pdl_json *w, const struct pdl_designs *d)
+{
+    pdl_json_key(w, "limits");
+    pdl_json_array(w);
+    for (int k = 0; k < d->nlimits; k++) {
+        const struct pdl_design_limit *l = &d->limit[k];
+
+        pdl_json_row(w);
+        pdl_json_kstr(w, "limit", l->name);
+        pdl_json_knum(w, "allowed", l->allowed);
+        pdl_json_kint(w, "broken", l->broken);
+        pdl_json_kint(w, "alone", l->alone);
+        if (l->alone > 0)
+            pdl_json_knum(w, "nearest", l->nearest);
         pdl_json_end(w);
     }
     pdl_json_end(w);
@@ -224,6 +244,7 @@ void cli_design_json(struct pdl_json *w, const struct pdl_designs *d)
     pdl_json_kbool(w, "stopped", d->stopped);
     pdl_json_kbool(w, "tie", d->tie);
     pdl_json_kint(w, "feasible_count", d->nfit);
+    limits(w, d);
     pdl_json_key(w, "designs");
     pdl_json_array(w);
     for (int i = 0; i < d->n; i++)

@@ -9,6 +9,8 @@
 
 enum { MOST_CHANGES = 8, MOST_FLIPS = 6 };
 
+#define SAFE 0.8 /* of draws */
+
 static const char *num(double v, char *buf, size_t size)
 {
     return pdl_unit_format(v, PDL_UNIT_NONE, buf, size);
@@ -60,6 +62,20 @@ static void table(pdl_arena *a, const struct pdl_designs *d, int top)
         cli_say(2, "%d more keep the constraints (--top)", d->nfit - n);
 }
 
+/* What would let others in. */
+static void limits(const struct pdl_designs *d)
+{
+    for (int k = 0; k < d->nlimits; k++) {
+        const struct pdl_design_limit *l = &d->limit[k];
+
+        if (l->alone > 0)
+            cli_say(4,
+                    "  %s keeps out %d that keep the rest, the nearest by "
+                    "%.3g %%",
+                    l->name, l->alone, 100 * (l->nearest - 1));
+    }
+}
+
 static void counts(const struct pdl_designs *d)
 {
     int broken = 0, without = 0, open = 0;
@@ -78,6 +94,7 @@ static void counts(const struct pdl_designs *d)
             "%d design%s: %d keep the constraints, %d break one, for %d no "
             "plan fits",
             d->n, d->n == 1 ? "" : "s", d->nfit, broken, without);
+    limits(d);
     if (open > 0)
         cli_say(2, "stopped: %d designs were not looked at", open);
     cli_say(2,
@@ -193,6 +210,28 @@ static void materials(const struct pdl_designs *d,
             num(m->cable_cost, e, sizeof e), 100 * m->rack_cost / m->capital);
 }
 
+/* It keeps the constraints by value; by what may be, another may be safer. */
+static void safe(const struct pdl_designs *d)
+{
+    const struct pdl_design_point *p = &d->point[d->order[0]];
+    int i = 0;
+
+    if (p->keeps > 0.995)
+        return;
+    cli_say(2, "keeps the constraints in %.0f %% of draws of what is uncertain",
+            100 * p->keeps);
+    if (p->keeps >= SAFE)
+        return;
+    while (i < d->nfit && d->point[d->order[i]].keeps < SAFE)
+        i++;
+    if (i < d->nfit)
+        cli_say(2, "the best of those that keep them in %.0f %%: %s (%.0f %%)",
+                100 * SAFE, d->point[d->order[i]].text->label,
+                100 * d->point[d->order[i]].keeps);
+    else
+        cli_say(2, "none keeps them in %.0f %%", 100 * SAFE);
+}
+
 static void sure(const struct pdl_designs *d)
 {
     const struct pdl_design_point *p = &d->point[d->order[0]];
@@ -273,6 +312,7 @@ void cli_design_text(pdl_arena *a, const struct pdl_designs *d, int top)
     best = &d->point[d->order[0]];
     cli_say(2, "best: %s", best->text->label);
     sure(d);
+    safe(d);
     plans(d, best);
     materials(d, best);
     rent_or_buy(d, best);
@@ -293,8 +333,29 @@ void cli_design_text(pdl_arena *a, const struct pdl_designs *d, int top)
         cli_say(2, "note: what is set costs nothing here: %s", d->unpriced);
 }
 
+/* By how much one of several constraints would have to give. */
+static const char *relaxed(const struct pdl_designs *d, char *buf, size_t size)
+{
+    int n = 0, broken = 0;
+
+    snprintf(buf, size, "; one of these would do:");
+    for (int k = 0; k < d->nlimits; k++) {
+        const struct pdl_design_limit *l = &d->limit[k];
+        size_t at = strlen(buf);
+
+        broken += l->broken > 0;
+        if (l->alone > 0)
+            snprintf(buf + at, size - at, "%s %s %.3g times", n++ ? "," : "",
+                     l->name, l->nearest);
+    }
+    if (broken < 2)
+        return "";
+    return n > 0 ? buf : "; every design breaks several";
+}
+
 void cli_design_none(const struct pdl_designs *d, struct pdl_err *err)
 {
+    char more[200];
     const struct pdl_design_point *p = &d->point[d->order[0]];
     const struct pdl_question *q = d->question;
 
@@ -305,8 +366,8 @@ void cli_design_none(const struct pdl_designs *d, struct pdl_err *err)
     if (p->excluded) {
         pdl_fail(err, PDL_EINVAL,
                  "no design keeps the constraints; the nearest, '%.120s', "
-                 "breaks %s",
-                 p->text->label, p->excluded);
+                 "breaks %s%s",
+                 p->text->label, p->excluded, relaxed(d, more, sizeof more));
         return;
     }
     for (int k = 0; k < q->nworkloads; k++)
