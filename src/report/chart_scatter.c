@@ -190,9 +190,11 @@ static void draw(struct pdl_sink *out, struct report_scatter *c, bool narrow)
     for (int pass = 0; pass < 2; pass++) /* rings on top */
         for (int i = 0; i < c->n; i++)
             if (c->points[i].ring == (pass == 1)) {
-                number += pass == 1 && c->joined;
+                number = pass == 0             ? 0
+                         : c->points[i].number ? c->points[i].number
+                                               : number + c->joined;
                 point(out, c, &c->points[i],
-                      pass == 1 && c->joined && !crowded(c, i) ? number : 0);
+                      number > 0 && !crowded(c, i) ? number : 0);
             }
     if (c->limit > 0)
         limit(out, c);

@@ -102,8 +102,9 @@ static void draw(struct pdl_sink *out, const struct report_tornado *c,
     report_svg_text(out,
                     narrow ? "text-anchor=\"end\"" : "text-anchor=\"middle\"",
                     f.right, TOP - 14, text);
-    report_svg_text(out, "class=\"d\"", f.left, TOP - 14,
-                    "\xe2\x86\x90 shorter");
+    snprintf(text, sizeof text, "\xe2\x86\x90 %s",
+             c->less ? c->less : "shorter");
+    report_svg_text(out, "class=\"d\"", f.left, TOP - 14, text);
     for (int i = 0; i < c->n; i++)
         row(out, c, i, most, &f);
     report_svg_line(out, "axis", f.right, TOP - 6, f.right, f.bottom + 4);

@@ -11,8 +11,6 @@
 
 enum { MOST_POINTS = 400, MOST_BARS = 16, MOST_EFFECTS = 16, MOST_ROWS = 200 };
 
-#define DAY_S 86400.0
-
 struct look {
     struct report_page *p;
     const struct pdl_doc *designs, *best;
@@ -23,6 +21,28 @@ struct look {
 static const char *amount(double v, char *buf, size_t size)
 {
     return pdl_unit_format(v, PDL_UNIT_NONE, buf, size);
+}
+
+/* The largest unit of which the longest time has a few. */
+static double time_unit(const struct pdl_doc *designs, struct report_reader *rd,
+                        const char **name)
+{
+    static const struct {
+        const char *name;
+        double s;
+    } units[] = {{"days", 86400}, {"hours", 3600}, {"minutes", 60}};
+    double most = 0;
+
+    for (const struct pdl_doc *d = designs->child; d; d = d->next)
+        if (pdl_doc_get(d, "time_s"))
+            most = fmax(most, report_get_num(rd, d, "time_s"));
+    for (int i = 0; i < 3; i++)
+        if (most >= 5 * units[i].s) {
+            *name = units[i].name;
+            return units[i].s;
+        }
+    *name = "seconds";
+    return 1;
 }
 
 static const char *days(double s, char *buf, size_t size)
@@ -89,17 +109,17 @@ static void front(struct look *l)
         PDL_NEW(p->arena, struct report_point, MOST_POINTS);
     char *title =
         pdl_arena_printf(p->arena, "cost of the mix, %s", l->currency);
+    const char *unit;
+    double unit_s = time_unit(l->designs, &p->rd, &unit);
+    char *time = pdl_arena_printf(p->arena, "time of the mix, %s", unit);
     struct report_scatter c = {
         .id = "front-chart",
         .label = "time of the mix against its cost, a point a design",
-        .x = {.title = "time of the mix, days",
-              .unit = PDL_UNIT_NONE,
-              .log = true,
-              .tight = true},
+        .x = {.title = time, .unit = PDL_UNIT_NONE, .log = true, .tight = true},
         .y = {.title = title, .log = true, .tens = true, .tight = true},
         .points = points};
 
-    for (const struct pdl_doc *d = points ? l->designs->child : NULL;
+    for (const struct pdl_doc *d = points && time ? l->designs->child : NULL;
          d && c.n < MOST_POINTS; d = d->next) {
         bool fits = report_get_bool(&p->rd, d, "feasible");
         bool ring = report_get_bool(&p->rd, d, "front");
@@ -108,17 +128,19 @@ static void front(struct look *l)
             continue;
         points[c.n++] = (struct report_point){
             .name = report_get_str(&p->rd, d, "name"),
-            .x = report_get_num(&p->rd, d, "time_s") / DAY_S,
+            .x = report_get_num(&p->rd, d, "time_s") / unit_s,
             .y = report_get_num(&p->rd, d, "cost"),
             .ring = ring,
+            .number = (int)report_get_num(&p->rd, d, "rank"),
             .grey = !fits || !ring};
     }
     if (c.n == 0 || p->rd.st != PDL_OK)
         return;
     report_section(p->out, "front", "What can be had?");
-    report_para(p->out, "Rings: no other design is better in time, cost and "
-                        "energy together. Grey: one is, or a constraint is "
-                        "broken.");
+    report_para(p->out,
+                "Large, with their numbers in the table: no other design "
+                "is better in time, cost and energy together. Grey: "
+                "one is, or a constraint is broken.");
     report_scatter(p->out, &c);
     report_section_end(p->out);
 }
@@ -146,6 +168,7 @@ static void design_row(struct look *l, const struct pdl_doc *d,
     const char *excluded = report_opt_str(d, "excluded");
     char a[32];
 
+    report_cell(t, "%.0f", report_get_num(&p->rd, d, "rank"));
     report_cell(t, "%s%s", report_get_str(&p->rd, d, "name"),
                 report_get_bool(&p->rd, d, "front") ? " *" : "");
     if (!pdl_doc_get(d, "time_s")) {
@@ -172,13 +195,14 @@ static void design_row(struct look *l, const struct pdl_doc *d,
 static void table(struct look *l)
 {
     static const struct report_column columns[] = {
-        {"design", false}, {"time", true}, {"cost", true},    {"MWh", true},
-        {"power", true},   {"wins", true}, {"breaks", false}, {"plans", false}};
+        {"", true},     {"design", false}, {"time", true},
+        {"cost", true}, {"MWh", true},     {"power", true},
+        {"wins", true}, {"breaks", false}, {"plans", false}};
     struct report_table t;
     int n = 0;
 
     report_section(l->p->out, "designs", "All designs");
-    report_table_begin(&t, l->p->out, columns, 8);
+    report_table_begin(&t, l->p->out, columns, 9);
     for (const struct pdl_doc *d = l->designs->child; d && n < MOST_ROWS;
          d = d->next, n++)
         design_row(l, d, &t);
@@ -246,6 +270,40 @@ static const struct pdl_doc *last_stage(const struct pdl_doc *d)
     return d;
 }
 
+/* Of the mix on the best: hours of what was bought, and what it draws. */
+static void spent(struct look *l)
+{
+    static const char *const names[] = {"nodes", "network", "racks", "building",
+                                        "electricity"};
+    static const struct report_column columns[] = {
+        {"of the cost of the mix", false}, {"", true}, {"part", true}};
+    struct report_page *p = l->p;
+    const struct pdl_doc *bill = report_get_map(&p->rd, l->best, "bill");
+    double years = report_get_num(&p->rd, p->doc, "years"), part[5], used;
+    double cost = report_get_num(&p->rd, l->best, "cost");
+    struct report_table t;
+    char a[32];
+
+    if (!bill || pdl_doc_get(l->best, "then") || !(cost > 0))
+        return;
+    used = report_get_num(&p->rd, l->best, "time_s") / 3600 /
+           (8766 * report_get_num(&p->rd, p->doc, "utilisation"));
+    part[0] = report_get_num(&p->rd, bill, "nodes_cost") / years * used;
+    part[1] = (report_get_num(&p->rd, bill, "switch_cost") +
+               report_get_num(&p->rd, bill, "cable_cost")) /
+              years * used;
+    part[2] = report_get_num(&p->rd, bill, "rack_cost") / years * used;
+    part[3] = report_get_num(&p->rd, bill, "facility_cost_per_year") * used;
+    part[4] = cost - part[0] - part[1] - part[2] - part[3];
+    report_table_begin(&t, p->out, columns, 3);
+    for (int i = 0; i < 5; i++) {
+        report_cell(&t, "%s", names[i]);
+        report_cell(&t, "%s", amount(part[i], a, sizeof a));
+        report_cell(&t, "%.1f %%", 100 * part[i] / cost);
+    }
+    report_table_end(&t);
+}
+
 static void money(struct look *l)
 {
     static const char *const names[] = {"nodes", "switches",
@@ -281,6 +339,7 @@ static void money(struct look *l)
                             .bars = bars,
                             .nbars = n,
                         });
+    spent(l);
     report_section_end(p->out);
 }
 
@@ -338,7 +397,7 @@ static void changes(struct look *l)
         double ratio = report_get_num(&p->rd, d, "ratio");
         const char *plus = strstr(what, " +10 %");
 
-        if (ratio == 1)
+        if (fabs(ratio - 1) < 5e-5)
             continue;
         effects[n++] = (struct report_effect){
             ratio < 1 || !plus ? what
@@ -353,6 +412,7 @@ static void changes(struct look *l)
                                .id = "changes-chart",
                                .label = "the goal after a change of 10 %",
                                .title = l->goal,
+                               .less = "less",
                                .unit = PDL_UNIT_NONE,
                                .today = 1,
                                .effects = effects,
@@ -360,10 +420,52 @@ static void changes(struct look *l)
     report_section_end(p->out);
 }
 
+/* What keeps designs out. */
+static void limits(struct look *l)
+{
+    static const struct report_column columns[] = {{"constraint", false},
+                                                   {"allows", true},
+                                                   {"designs break it", true},
+                                                   {"and no other", true},
+                                                   {"the nearest by", true}};
+    struct report_page *p = l->p;
+    const struct pdl_doc *list = report_get_list(&p->rd, p->doc, "limits");
+    struct report_table t;
+    char a[32];
+
+    report_section(p->out, "limits", "What keeps designs out?");
+    report_para(p->out,
+                "Where prices and projections are drawn anew, the best keeps "
+                "all of these in %.0f %% of draws.",
+                100 * report_get_num(&p->rd, l->best, "keeps"));
+    report_table_begin(&t, p->out, columns, 5);
+    for (const struct pdl_doc *d = list ? list->child : NULL; d; d = d->next) {
+        const char *name = report_get_str(&p->rd, d, "limit");
+        double allowed = report_get_num(&p->rd, d, "allowed");
+
+        report_cell(&t, "%s", name);
+        if (strncmp(name, "deadline", 8) == 0)
+            report_cell(&t, "%s", days(allowed, a, sizeof a));
+        else if (strstr(name, "power"))
+            report_cell_unit(&t, allowed, PDL_UNIT_WATT);
+        else
+            report_cell(&t, "%s", amount(allowed, a, sizeof a));
+        report_cell(&t, "%.0f", report_get_num(&p->rd, d, "broken"));
+        report_cell(&t, "%.0f", report_get_num(&p->rd, d, "alone"));
+        if (pdl_doc_get(d, "nearest"))
+            report_cell(&t, "%.3g %%",
+                        100 * (report_get_num(&p->rd, d, "nearest") - 1));
+        else
+            report_cell(&t, "%s", "");
+    }
+    report_table_end(&t);
+    report_section_end(p->out);
+}
+
 static void flips(struct look *l)
 {
     static const struct report_column columns[] = {
-        {"if this is off", false}, {"by a factor of", true}, {"then", false}};
+        {"if this is off", false}, {"by", true}, {"then", false}};
     struct report_page *p = l->p;
     const struct pdl_doc *list = report_get_list(&p->rd, p->doc, "flips");
     struct report_table t;
@@ -374,7 +476,8 @@ static void flips(struct look *l)
     report_table_begin(&t, p->out, columns, 3);
     for (const struct pdl_doc *d = list->child; d; d = d->next) {
         report_cell(&t, "%s", report_get_str(&p->rd, d, "what"));
-        report_cell(&t, "%.3g", report_get_num(&p->rd, d, "factor"));
+        report_cell(&t, "%+.1f %%",
+                    100 * (report_get_num(&p->rd, d, "factor") - 1));
         report_cell(&t, "%s", report_get_str(&p->rd, d, "winner"));
     }
     report_table_end(&t);
@@ -435,6 +538,7 @@ static void write_page(struct report_page *p)
         materials(&l);
         changes(&l);
         flips(&l);
+        limits(&l);
         sources(&l, prices);
     }
     p->assumptions = assumptions;

@@ -159,6 +159,7 @@ struct report_effect {
 struct report_tornado {
     const char *id, *label, *title;
     enum pdl_unit unit;
+    const char *less; /* what less of it is called; NULL: shorter */
     double today;
     struct report_effect *effects; /* sorted here */
     int n;
@@ -171,6 +172,7 @@ struct report_point {
     double x, y;
     int colour;
     bool grey, ring; /* ring: drawn large, with its number beside it */
+    int number;      /* 0: rings that are joined are counted */
 };
 struct report_scatter {
     const char *id, *label;
