@@ -10,7 +10,7 @@
 static const struct report_page_kind *const kinds[] = {
     &report_page_plan,     &report_page_compare, &report_page_simulate,
     &report_page_project,  &report_page_scale,   &report_page_validate,
-    &report_page_federate, &report_page_design,
+    &report_page_federate, &report_page_design,  &report_page_sides,
 };
 enum { NKINDS = sizeof kinds / sizeof kinds[0] };
 
@@ -44,7 +44,7 @@ static const struct report_page_kind *kind_of(struct report_reader *rd,
     rd->st = pdl_doc_fail(pdl_doc_get(doc, "schema"), rd->err,
                           "there is no page for '%.60s'", schema);
     pdl_hint(rd->err, "there is for plan, project, scale, validate, federate, "
-                      "collective compare and simulate");
+                      "design, compare, collective compare and simulate");
     return NULL;
 }
 

@@ -330,7 +330,8 @@ struct report_page_kind {
 };
 extern const struct report_page_kind report_page_plan, report_page_compare,
     report_page_simulate, report_page_project, report_page_scale,
-    report_page_validate, report_page_federate, report_page_design;
+    report_page_validate, report_page_federate, report_page_design,
+    report_page_sides;
 
 /* ---- pictures.c: sections about one plan ------------------------------- */
 

@@ -20,3 +20,8 @@ $paradl compare a.plan dgx-a100; echo "rc $?"
 $paradl compare dgx-a100 dgx-h100 --model resnet50 --pes 8 --batch 256
 $paradl compare dgx-a100 dgx-h100 --model resnet50; echo "rc $?"
 $paradl compare dgx-a100 nothing --model resnet50 --pes 8 --batch 256; echo "rc $?"
+$paradl compare dgx-a100 dgx-h100 --model resnet50 --pes 8 --batch 256 --report c.html >/dev/null
+grep -o '<section id="[a-z]*' c.html
+$paradl compare dgx-a100 dgx-h100 --model resnet50 --pes 8 --batch 256 --all --json | $paradl report - -o again.html
+grep -c 'dgx-a100 against dgx-h100' again.html
+$paradl compare dgx-a100 dgx-h100 --report c.txt; echo "rc $?"

@@ -162,13 +162,21 @@ static void alike_clients_stand_side_by_side(void **state)
     pdl_buf_free(&page);
 }
 
+/* Of two machines: figures, nothing on one side, and a text. */
+#define SIDES                                                               \
+    "{\"schema\": \"paradl.compare/1\", \"a\": \"x\", \"b\": \"y\", "       \
+    "\"equal\": 0, \"rows\": [{\"key\": \"step_s\", \"a\": 2, \"b\": 1, "   \
+    "\"ratio\": 0.5}, {\"key\": \"time.forward_s\", \"a\": 1, \"b\": 0.5, " \
+    "\"ratio\": 0.5}, {\"key\": \"note\", \"a\": null, \"b\": \"<b>\"}]}"
+
 static void every_schema_has_its_page(void **state)
 {
     static const struct {
         const char *json;
         int charts;
-    } cases[] = {{PLAN, 4},  {COMPARE, 2},  {SIMULATE, 3}, {PROJECT, 5},
-                 {SCALE, 2}, {VALIDATE, 1}, {HERE, 4},     {FEDERATE, 3}};
+    } cases[] = {{PLAN, 4},    {COMPARE, 2},  {SIMULATE, 3},
+                 {PROJECT, 5}, {SCALE, 2},    {VALIDATE, 1},
+                 {HERE, 4},    {FEDERATE, 3}, {SIDES, 1}};
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -184,7 +192,8 @@ static void every_schema_has_its_page(void **state)
         pdl_buf_free(&page);
     }
     assert_string_equal(pdl_report_schema_at(0), "plan");
-    assert_null(pdl_report_schema_at(8));
+    assert_string_equal(pdl_report_schema_at(8), "compare");
+    assert_null(pdl_report_schema_at(9));
 }
 
 static void names_and_reasons_are_escaped_everywhere(void **state)

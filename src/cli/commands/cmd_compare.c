@@ -15,7 +15,7 @@ enum { MAX_INPUT = 64 << 20, MAX_ROWS = 20000, MAX_PATH_TEXT = 512 };
 
 struct options {
     bool all;
-    const char *model, *precision, *framework;
+    const char *model, *precision, *framework, *report;
     int64_t pes, batch;
 };
 
@@ -29,12 +29,14 @@ static const struct pdl_opt opts[] = {
     {"batch", 0, PDL_OPT_COUNT, AT(batch), "B", NULL, "with so many samples a step"},
     {"precision", 0, PDL_OPT_TEXT, AT(precision), "NAME", NULL, "of the arithmetic"},
     {"framework", 0, PDL_OPT_TEXT, AT(framework), "NAME", NULL, "that runs it"},
+    {"report", 0, PDL_OPT_TEXT, AT(report), "FILE.html", NULL, "also write a page with charts"},
 };
 // clang-format on
 #undef AT
 
 struct row {
     const char *key, *a, *b; /* NULL: not there */
+    bool equal;
 };
 
 struct compared {
@@ -228,11 +230,12 @@ static void add(struct compared *c, const char *key, const char *a,
 
     c->equal += equal;
     c->different += !equal;
-    if (equal && !c->o->all)
+    if (equal && !c->o->all && !c->o->report)
         return;
     if (c->n == MAX_ROWS)
         return;
-    c->rows[c->n++] = (struct row){pdl_arena_strdup(c->arena, key), a, b};
+    c->rows[c->n++] =
+        (struct row){pdl_arena_strdup(c->arena, key), a, b, equal};
 }
 
 static void walk(struct compared *c, const char *path, const struct pdl_doc *a,
@@ -321,12 +324,14 @@ static bool ratio(const struct row *r, double *out)
     return true;
 }
 
-static void print_json(const struct compared *c, const struct pdl_args *args)
+/* all: what is equal too. */
+static void print_json(const struct compared *c, const struct pdl_args *args,
+                       bool all, struct pdl_sink *out)
 {
     struct pdl_json w;
     double x;
 
-    pdl_json_init(&w, cli_out());
+    pdl_json_init(&w, out);
     pdl_json_schema(&w, "compare");
     pdl_json_kstr(&w, "a", args->pos[0]);
     pdl_json_kstr(&w, "b", args->pos[1]);
@@ -336,6 +341,8 @@ static void print_json(const struct compared *c, const struct pdl_args *args)
     for (int i = 0; i < c->n; i++) {
         const struct row *r = &c->rows[i];
 
+        if (r->equal && !all)
+            continue;
         pdl_json_row(&w);
         pdl_json_kstr(&w, "key", r->key);
         if (number(r->a, &x))
@@ -406,6 +413,8 @@ static enum pdl_status print_text(const struct compared *c,
     for (int i = 0; i < c->n; i++) {
         const struct row *r = &c->rows[i];
 
+        if (r->equal && !c->o->all)
+            continue;
         if (strlen(shown(r->key, r->a, a, sizeof a)) > LONGEST ||
             strlen(shown(r->key, r->b, b, sizeof b)) > LONGEST) {
             longer++;
@@ -419,7 +428,7 @@ static enum pdl_status print_text(const struct compared *c,
         else
             pdl_table_cell(&t, "%s", "");
     }
-    if (c->n > 0)
+    if (c->different > 0 || c->o->all)
         pdl_table_print(&t, cli_text_width(), cli_out());
     pdl_printf(cli_out(), "%d differ%s, %d equal\n", c->different,
                c->n == MAX_ROWS ? " (not all shown)" : "", c->equal);
@@ -427,6 +436,18 @@ static enum pdl_status print_text(const struct compared *c,
         pdl_printf(cli_out(), "%d of them are texts that --json shows\n",
                    longer);
     return t.status;
+}
+
+static int write_page(const struct compared *c, const struct pdl_args *args)
+{
+    struct pdl_buf b;
+    int rc;
+
+    pdl_buf_init(&b);
+    print_json(c, args, true, &b.sink);
+    rc = cli_report(&b, c->o->report);
+    pdl_buf_free(&b);
+    return rc;
 }
 
 /* A projection and a system have nothing to compare. */
@@ -449,7 +470,8 @@ static int compare(const struct pdl_args *args)
     struct compared c = {.arena = a, .o = args->opts};
     const struct pdl_doc *one = NULL, *two = NULL;
     struct pdl_err err = {"", ""};
-    enum pdl_status st = PDL_OK;
+    enum pdl_status st = cli_check_output(c.o->report, ".html", &err);
+    int rc = EXIT_OK;
 
     if (c.o->model ? c.o->pes < 1 || c.o->batch < 1
                    : c.o->pes > 0 || c.o->batch > 0) {
@@ -459,7 +481,7 @@ static int compare(const struct pdl_args *args)
         return cli_usage(&err);
     }
     c.rows = a ? PDL_NEW(a, struct row, MAX_ROWS) : NULL;
-    if (!c.rows)
+    if (!c.rows && st == PDL_OK)
         st = pdl_fail(&err, PDL_ENOMEM, "out of memory");
     if (st == PDL_OK)
         st = open_one(a, args->pos[0], c.o, &one, &err);
@@ -475,12 +497,14 @@ static int compare(const struct pdl_args *args)
         walk(&c, "", one, two);
         only_second(&c, one, two);
         if (args->json)
-            print_json(&c, args);
+            print_json(&c, args, c.o->all, cli_out());
         else
             st = print_text(&c, args);
     }
+    if (st == PDL_OK && c.o->report)
+        rc = write_page(&c, args);
     pdl_arena_destroy(a);
-    return st == PDL_OK ? EXIT_OK : cli_fail(st, &err);
+    return st == PDL_OK ? rc : cli_fail(st, &err);
 }
 
 const struct pdl_cmd cli_compare = {

@@ -64,7 +64,8 @@ const struct pdl_cmd cli_report_cmd = {
     .min_pos = 1,
     .max_pos = 1,
     .summary = "a page with charts from a saved result",
-    .text = "Reads what 'plan', 'project', 'scale', 'validate', 'collective "
+    .text = "Reads what 'plan', 'project', 'scale', 'design', 'compare', "
+            "'validate', 'collective "
             "compare' or 'simulate' printed with --json and writes one HTML "
             "file with charts and tables that needs nothing else. The same "
             "page as with --report of these commands; 'plan' and 'project' "
