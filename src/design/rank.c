@@ -18,6 +18,7 @@
 
 #define NEAR   1.05
 #define SURE   0.8
+#define BATCH  256 /* draws between two looks at an interruption */
 #define SIGMAS 1.2815515655446004 /* of a normal distribution, in 80 % */
 
 /* ---- order and front --------------------------------------------------- */
@@ -148,6 +149,11 @@ static enum pdl_status draw_all(struct design_work *w, struct pdl_err *err)
     for (int k = 0; k < draws; k++) {
         int best = 0;
 
+        if (k % BATCH == BATCH - 1 && !d->stopped && w->opt->progress &&
+            !w->opt->progress(w->opt->ctx, d->stats.runs, d->stats.runs))
+            draws = k; /* of these, then */
+        if (k == draws)
+            break;
         draw_prices(&d->prices, seed, k, value);
         for (int i = 0; i < n; i++) {
             struct design_totals t;

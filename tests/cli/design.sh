@@ -23,6 +23,7 @@ $paradl design --model resnet50 --batch 512 --samples 1M --systems dgx-h100 --pe
 $paradl design --model resnet50 --batch 512 --tokens 1M --systems dgx-h100 --pes 8; echo "rc $?"
 $paradl design --model gpt3-175b --batch 8 --tokens 1M --systems dgx-h100 --pes 8; echo "rc $?"
 $paradl design --model resnet50 --batch 512 --samples 1M --systems dgx-h100 --pes 16 --networks 'fat-tree:taper=99'; echo "rc $?"
+$one --draws 99999999; echo "rc $?"
 $paradl design --model resnet50; echo "rc $?"
 $paradl design nothing.yaml; echo "rc $?"
 # what was found is kept

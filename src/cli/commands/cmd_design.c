@@ -8,7 +8,7 @@
 #include <signal.h>
 #include <string.h>
 
-enum { MAX_FILE = 4 << 20 };
+enum { MAX_FILE = 4 << 20, MAX_DRAWS = 1000000 };
 
 struct options {
     const char *model, *tokens, *samples, *deadline, *precision, *framework;
@@ -256,6 +256,9 @@ static int design(const struct pdl_args *args)
         return cli_usage(&err);
     }
     st = cli_check_output(o->report, ".html", &err);
+    if (o->draws > MAX_DRAWS && st == PDL_OK)
+        st = pdl_fail(&err, PDL_EINVAL, "--draws: %lld is more than %d",
+                      (long long)o->draws, MAX_DRAWS);
     if (st == PDL_OK)
         st = cli_check_output(o->csv, NULL, &err);
     if (st == PDL_OK)
