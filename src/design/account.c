@@ -13,10 +13,18 @@
 
 #define HOURS_A_YEAR 8766.0
 
+/* Written by all nodes at once, each as fast as prices or the system say, all
+ * together no faster than its file system takes. */
 static double save_s(const struct pdl_design_run *r, double nodes,
-                     double node_gb_s)
+                     double node_gb_s, const struct pdl_storage *shared)
 {
-    return node_gb_s > 0 ? r->state_bytes / 1e9 / (nodes * node_gb_s) : 0;
+    double rate = shared->node_bytes_per_s > 0 ? shared->node_bytes_per_s
+                                               : node_gb_s * 1e9;
+
+    rate *= nodes;
+    if (shared->bytes_per_s > 0)
+        rate = fmin(rate, shared->bytes_per_s);
+    return rate > 0 ? r->state_bytes / rate : 0;
 }
 
 /* Of all PEs of a job for an hour. */
@@ -44,7 +52,8 @@ static void one_run(const struct design_work *w, int i, const double *value,
         .steps_s = r->steps * (r->x.step_s * step + r->exchange_s),
         .pes = p->text->pes,
         .mtbf_pe_s = V(DESIGN_MTBF) * 3600,
-        .checkpoint_s = save_s(r, (double)m->nodes, V(DESIGN_STORAGE)),
+        .checkpoint_s =
+            save_s(r, (double)m->nodes, V(DESIGN_STORAGE), &p->sys.storage),
         .restart_s = V(DESIGN_RESTART)};
 
     pdl_goodput(&run, &r->run);

@@ -43,8 +43,6 @@ static void rates_of(const struct pdl_system *s, struct design_rates *r)
     add(r, (double)h->memory_bytes);
     add(r, h->memory_bytes_per_s);
     add(r, h->pcie_bytes_per_s);
-    add(r, s->storage.bytes_per_s);
-    add(r, s->storage.node_bytes_per_s);
 }
 
 static void levels_of(const struct pdl_system *s, struct design_rates *r)
@@ -88,6 +86,7 @@ static struct pdl_system bare(const struct pdl_system *s)
     b.pe.price_per_hour = 0;
     b.pe.idle_w = b.pe.peak_w = 0;
     b.node.idle_w = b.node.peak_w = 0;
+    b.storage = (struct pdl_storage){.type = NULL}; /* of checkpoints only */
     b.network.topology = NULL;
     b.network.nparams = 0;
     return b;
@@ -110,7 +109,6 @@ static void without_rates(struct pdl_system *b)
     b->node.nics.count = b->node.nics.npes = 0;
     h->memory_bytes = 0;
     h->memory_bytes_per_s = h->pcie_bytes_per_s = h->pcie_latency_s = 0;
-    b->storage.bytes_per_s = b->storage.node_bytes_per_s = 0;
     b->network.ntiers = 0;
 }
 

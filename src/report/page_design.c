@@ -49,6 +49,8 @@ static const char *days(double s, char *buf, size_t size)
 {
     if (s >= 2 * 86400)
         snprintf(buf, size, "%.3g d", s / 86400);
+    else if (s >= 2 * 3600)
+        snprintf(buf, size, "%.3g h", s / 3600);
     else
         pdl_unit_format(s, PDL_UNIT_SECONDS, buf, size);
     return buf;

@@ -113,6 +113,33 @@ static enum pdl_status set_nic(pdl_arena *a, struct pdl_system *sys,
     return PDL_OK;
 }
 
+/* Links of another rate: of it they reach the same part. */
+static enum pdl_status set_links(pdl_arena *a, struct pdl_system *sys,
+                                 const char *value, struct pdl_err *err)
+{
+    struct pdl_node_links *l = &sys->node.links;
+    double rate = 0, times;
+    enum pdl_status st = pdl_unit_parse(value, PDL_UNIT_BYTES_S, &rate, err);
+
+    if (st != PDL_OK)
+        return st;
+    if (!(rate > 0 && rate <= 1e16))
+        return pdl_fail(err, PDL_EINVAL, "'%.40s' is not a rate", value);
+    times = l->bytes_per_s > 0 ? rate / l->bytes_per_s : 1;
+    l->bytes_per_s = rate;
+    if (times == 1)
+        return PDL_OK;
+    l->pair_bytes_per_s *= times;
+    l->measured_bytes_per_s *= times;
+    l->reduce_bytes_per_s *= times;
+    if (l->measured_bytes_per_s == 0)
+        return PDL_OK;
+    return system_add_text(a, &sys->notes, &sys->nnotes, err,
+                           "links of %.3g times the rate: of it they reach the "
+                           "part that was measured",
+                           times);
+}
+
 /* bf16_matmul, fp32_peak */
 static double *rate_of(struct pdl_pe *pe, const char *key)
 {
@@ -158,6 +185,7 @@ static const struct {
     {"mem", "pe.memory", NULL},
     {"mem_bw", "pe.memory_bandwidth", NULL},
     {"node.pes", NULL, set_pes_per_node},
+    {"node.links.bandwidth", NULL, set_links},
 };
 enum { NNAMED = sizeof named / sizeof named[0] };
 

@@ -219,6 +219,25 @@ static void accounts_add_up(void **state)
     pdl_arena_destroy(a);
 }
 
+/* All nodes together write no faster than the file system takes. */
+static void a_slow_file_system_makes_checkpoints_long(void **state)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct pdl_designs d =
+        answer(a,
+               "workloads: [{model: gpt3-125m, batch: 256, tokens: 10G}]\n"
+               "designs: [{system: dgx-h100, pes: 64, set: {storage.bandwidth: "
+               "[1TB/s, 10MB/s]}}]\n",
+               1);
+
+    (void)state;
+    assert_string_equal(d.point[0].run[0].strategy, d.point[1].run[0].strategy);
+    assert_true(d.point[0].time_s < d.point[1].time_s);
+    assert_true(d.point[0].run[0].run.goodput >
+                d.point[1].run[0].run.goodput + 0.01);
+    pdl_arena_destroy(a);
+}
+
 /* What is recommended without saying "tie" is within 5 % of the best in four of
  * five draws, also of draws that it was not chosen by. */
 static void recommendations_hold_in_draws_they_have_not_seen(void **state)
@@ -280,6 +299,7 @@ int main(void)
         cmocka_unit_test(more_than_is_delivered_is_excluded),
         cmocka_unit_test(the_front_is_what_nothing_beats),
         cmocka_unit_test(accounts_add_up),
+        cmocka_unit_test(a_slow_file_system_makes_checkpoints_long),
         cmocka_unit_test(recommendations_hold_in_draws_they_have_not_seen),
     };
 

@@ -263,6 +263,28 @@ static void a_nic_of_another_rate_forgets_the_measurement(void **state)
     pdl_arena_destroy(a);
 }
 
+/* A quarter of the rate was refused as less than was measured, twice the rate
+ * was no faster. */
+static void links_of_another_rate_reach_the_same_part_of_it(void **state)
+{
+    pdl_arena *a = arena();
+    struct pdl_system was = opened(a, "dgx-h100");
+    struct pdl_system less =
+        opened(a, "dgx-h100:node.links.bandwidth=112.5GB/s");
+    struct pdl_system more = opened(a, "dgx-h100:node.links.bandwidth=900GB/s");
+
+    (void)state;
+    same(was.node.links.bytes_per_s, 450e9, "as described");
+    same(less.node.links.measured_bytes_per_s,
+         was.node.links.measured_bytes_per_s / 4, "a quarter");
+    same(more.node.links.measured_bytes_per_s,
+         was.node.links.measured_bytes_per_s * 2, "twice");
+    same(more.levels[0].measured_bytes_per_s,
+         was.levels[0].measured_bytes_per_s * 2, "its level");
+    assert_int_equal(more.nnotes, was.nnotes + 1);
+    pdl_arena_destroy(a);
+}
+
 static void wrong_names_and_parameters_are_refused_in_one_line(void **state)
 {
     static const struct {
@@ -498,6 +520,7 @@ int main(void)
         cmocka_unit_test(pairs_of_a_node_have_their_own_rate),
         cmocka_unit_test(a_design_grows_and_says_so),
         cmocka_unit_test(a_nic_of_another_rate_forgets_the_measurement),
+        cmocka_unit_test(links_of_another_rate_reach_the_same_part_of_it),
         cmocka_unit_test(wrong_names_and_parameters_are_refused_in_one_line),
         cmocka_unit_test(dotted_paths_reach_every_number),
         cmocka_unit_test(driver_names_find_their_pe),

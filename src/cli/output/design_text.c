@@ -20,6 +20,8 @@ static const char *seconds(double v, char *buf, size_t size)
 {
     if (v >= 2 * 86400)
         snprintf(buf, size, "%.3g d", v / 86400);
+    else if (v >= 2 * 3600)
+        snprintf(buf, size, "%.3g h", v / 3600);
     else
         pdl_unit_format(v, PDL_UNIT_SECONDS, buf, size);
     return buf;
