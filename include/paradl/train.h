@@ -300,6 +300,11 @@ struct pdl_train_job {
     bool raw;              /* inputs are not normalised */
     int threads;           /* of a rank; 0: as the library has it */
     bool virtual_ranks;    /* threads of one process */
+    /* So many sites, each the plan's ranks and its batch, meet every
+     * local_steps steps: the mean of what their weights moved is an outer step
+     * with Nesterov's momentum (DiLoCo). 0 or 1: none. */
+    int64_t sites, local_steps;
+    double outer_lr, outer_momentum;
     enum pdl_train_policy on_nan;
     double spike; /* times the mean of the last losses; 0: none */
     double ema;   /* what a moving mean of the weights keeps a step; 0: none */

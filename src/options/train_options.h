@@ -9,7 +9,7 @@ struct train_options {
         *schedule, *precision;
     const char *backend, *dim, *checkpoint, *trace, *timings, *log, *load,
         *save, *outputs, *shuffle, *hide, *store, *freeze, *names;
-    const char *device, *far, *system;
+    const char *device, *far, *system, *sites;
     int64_t memory;
     int64_t ranks, batch, epochs, steps, seed, every, keep, warmup, threads;
     int64_t sequence, restarts, log_every, lr_every, samples;
@@ -100,6 +100,9 @@ static const struct pdl_opt train_opts[] = {
      "say what memory the plan takes on a rank, and stop"},
     {"far", 0, PDL_OPT_TEXT, AT(far), "DIR|FILE", NULL,
      "a file for what offload=activations lets wait (default: memory)"},
+    {"sites", 0, PDL_OPT_TEXT, AT(sites), "N[:K=V,...]", NULL,
+     "so many times the strategy's ranks, each with its part of the batch; "
+     "they meet every local=100 steps, with lr=0.7 and momentum=0.9"},
     {"threads", 0, PDL_OPT_COUNT, AT(threads), "N", NULL,
      "of each rank (default: processors / ranks)"},
     {"comm-threads", 0, PDL_OPT_FLAG, AT(comm_threads), NULL, NULL,

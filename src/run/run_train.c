@@ -6,6 +6,7 @@
 #include "train_end.h"
 #include "train_model.h"
 #include "options/evaluate_options.h"
+#include "options/train_sites.h"
 #include "train_session.h"
 #include "paradl/train.h"
 
@@ -75,6 +76,8 @@ static enum pdl_status prepare(struct session *s, struct pdl_err *err)
     }
     st = read_scale(s, err);
     if (st == PDL_OK)
+        st = train_sites_read(s->o.sites, &s->sites, err);
+    if (st == PDL_OK)
         st = train_plan_read(s->arena, s->o.plan, s->o.plan_hash,
                              !s->o.virtual_ranks, &s->from, err);
     s->plan = s->from.plan;
@@ -121,7 +124,7 @@ static enum pdl_status write_traces(struct session *s, enum pdl_status st,
 static int default_threads(const struct session *s)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    long n = cores / (long)s->plan->mesh->pes;
+    long n = cores / (long)(s->plan->mesh->pes * s->sites.sites);
 
     return s->o.threads > 0 ? (int)s->o.threads : n > 1 ? (int)n : 1;
 }
@@ -190,6 +193,10 @@ static void fill_job(struct session *s)
         .raw = o->raw,
         .threads = default_threads(s),
         .virtual_ranks = o->virtual_ranks,
+        .sites = s->sites.sites,
+        .local_steps = s->sites.local_steps,
+        .outer_lr = s->sites.lr,
+        .outer_momentum = s->sites.momentum,
         .on_nan = policy_of(o->on_nan),
         .spike = o->spike,
         .ema = o->ema,
@@ -281,10 +288,10 @@ static enum pdl_status run_mpi(struct session *s, struct pdl_err *err)
     pdl_comm *comm = NULL;
     enum pdl_status st;
 
-    if (s->ranks != s->plan->mesh->pes)
-        return pdl_fail(err, PDL_EINVAL,
-                        "the strategy is for %lld ranks, %d were started",
-                        (long long)s->plan->mesh->pes, s->ranks);
+    if (s->ranks != s->plan->mesh->pes * s->sites.sites)
+        return pdl_fail(
+            err, PDL_EINVAL, "the strategy is for %lld ranks, %d were started",
+            (long long)(s->plan->mesh->pes * s->sites.sites), s->ranks);
     MPI_Bcast(&s->job.run, 1, MPI_UINT64_T, 0, MPI_COMM_WORLD);
     st = pdl_comm_create(MPI_COMM_WORLD, &opt, &comm, err);
     if (st == PDL_OK)
@@ -307,9 +314,10 @@ static enum pdl_status train(struct session *s, struct pdl_err *err)
     s->start_s = pdl_clock_s();
     if (s->job.timings && s->rank == 0)
         train_trace_begin(&s->trace, s->plan);
-    st = s->o.virtual_ranks ? pdl_train_virtual((int)s->plan->mesh->pes,
-                                                s->o.timeout, body, s, err)
-                            : run_mpi(s, err);
+    st = s->o.virtual_ranks
+             ? pdl_train_virtual((int)(s->plan->mesh->pes * s->sites.sites),
+                                 s->o.timeout, body, s, err)
+             : run_mpi(s, err);
     train_erase(s);
     st = write_traces(s, st, err);
     return train_close_log(s, st, err);

@@ -3,6 +3,7 @@
 #define RUN_TRAIN_SESSION_H
 
 #include "options/train_options.h"
+#include "options/train_sites.h"
 #include "run_priv.h"
 #include "train_plan.h"
 #include "train_trace.h"
@@ -23,6 +24,7 @@ struct session {
     enum pdl_status log_status; /* a log that fails does not stop a run: */
     struct pdl_err log_err;     /* it is said at the end */
     int rank, ranks;
+    struct train_site_options sites;
     MPI_Comm end; /* for run_end_together */
     double start_s, last_s;
     int64_t resumed_at;

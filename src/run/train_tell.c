@@ -191,8 +191,8 @@ static void summary_json(struct session *s)
     j.compact = true;
     pdl_json_schema(&j, "train");
     pdl_json_kstr(&j, "plan_hash", hash);
-    pdl_json_kint(&j, "ranks", s->plan->mesh->pes);
-    pdl_json_kint(&j, "batch", s->plan->batch);
+    pdl_json_kint(&j, "ranks", s->plan->mesh->pes * s->sites.sites);
+    pdl_json_kint(&j, "batch", s->plan->batch * s->sites.sites);
     pdl_json_kint(&j, "steps", x->steps);
     pdl_json_kint(&j, "resumed_at", x->resumed_at);
     pdl_json_kbool(&j, "stopped", x->stopped);

@@ -7,6 +7,7 @@
 #include "cli/questions/supervise.h"
 
 #include "options/evaluate_options.h" /* of src/run */
+#include "options/train_sites.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +24,21 @@ static const char *like_optimizer(const char *name)
     return name && (strncmp(name, "adam", 4) == 0 || !strncmp(name, "lamb", 4))
                ? "adam"
                : "sgd";
+}
+
+/* Of a site, where there are several. */
+static enum pdl_status set_batch(const struct train_options *o, pdl_job *j,
+                                 struct pdl_err *err)
+{
+    int64_t batch = o->batch > 0 ? o->batch : 32;
+    struct train_site_options s;
+    enum pdl_status st = train_sites_read(o->sites, &s, err);
+
+    if (st == PDL_OK && batch % s.sites != 0)
+        return pdl_fail(err, PDL_EINVAL,
+                        "--batch %lld is no multiple of %lld sites",
+                        (long long)batch, (long long)s.sites);
+    return st == PDL_OK ? cli_set_count(j, "batch", batch / s.sites, err) : st;
 }
 
 static enum pdl_status set_up(const struct pdl_args *args, pdl_job *j,
@@ -49,7 +65,7 @@ static enum pdl_status set_up(const struct pdl_args *args, pdl_job *j,
     for (size_t i = 0; i < sizeof texts / sizeof texts[0] && st == PDL_OK; i++)
         st = pdl_job_set(j, texts[i].name, texts[i].value, err);
     if (st == PDL_OK)
-        st = cli_set_count(j, "batch", o->batch > 0 ? o->batch : 32, err);
+        st = set_batch(o, j, err);
     if (st == PDL_OK)
         st = cli_set_flag(j, "allow-empty", o->allow_empty, err);
     return st;
@@ -93,6 +109,7 @@ static enum pdl_status write_plan(const struct pdl_args *args, const char *path,
                                   struct pdl_err *err)
 {
     const struct train_options *o = args->opts;
+    struct train_site_options sites;
     pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
     pdl_job *j = pdl_job_create();
     enum pdl_status st = a && j ? set_up(args, j, err)
@@ -109,7 +126,9 @@ static enum pdl_status write_plan(const struct pdl_args *args, const char *path,
     if (st == PDL_OK)
         st = cli_handover_plan(j, path, hash, err);
     if (st == PDL_OK)
-        *ranks = pdl_job_plan(j)->mesh->pes;
+        st = train_sites_read(o->sites, &sites, err);
+    if (st == PDL_OK)
+        *ranks = pdl_job_plan(j)->mesh->pes * sites.sites;
     pdl_job_destroy(j);
     pdl_arena_destroy(a);
     if (st == PDL_OK && o->ranks > 0 && o->ranks != *ranks)
@@ -195,6 +214,23 @@ static bool is_scale(const char *text)
     return strcmp(text, "dynamic") == 0 ||
            (pdl_unit_parse(text, PDL_UNIT_NONE, &x, NULL) == PDL_OK && x > 0 &&
             x < 1e30);
+}
+
+/* What sites do not go with. */
+static enum pdl_status check_sites(const struct pdl_args *args,
+                                   struct pdl_err *err)
+{
+    static const char *const none[] = {
+        "checkpoint", "ema",   "store",   "hide",    "shuffle", "on-nan",
+        "spike",      "trace", "timings", "outputs", "size"};
+    const struct train_options *o = args->opts;
+    struct train_site_options s;
+
+    for (size_t i = 0; o->sites && i < sizeof none / sizeof none[0]; i++)
+        if (pdl_opt_given(&cli_train, args, none[i]))
+            return pdl_fail(err, PDL_EINVAL, "--%s does not go with --sites",
+                            none[i]);
+    return train_sites_read(o->sites, &s, err);
 }
 
 static enum pdl_status check_values(const struct train_options *o,
@@ -303,6 +339,8 @@ static int begin(const struct pdl_args *args)
     enum pdl_status st = check_company(args, &err);
     int rc;
 
+    if (st == PDL_OK)
+        st = check_sites(args, &err);
     if (st == PDL_OK)
         st = check_values(o, &err);
     if (st != PDL_OK)

@@ -31,12 +31,11 @@ static size_t weight_bytes(const struct train_average *a)
 }
 
 /* The float32 master of a weight follows it in the list of states. */
-static const struct pdl_train_state *master_of(const struct train_loop *l,
-                                               int weight)
+const struct pdl_train_state *train_master_of(const pdl_trainer *t, int weight)
 {
-    const struct pdl_train_state *w = pdl_trainer_state(l->t, weight), *s;
+    const struct pdl_train_state *w = pdl_trainer_state(t, weight), *s;
 
-    for (int i = weight + 1; (s = pdl_trainer_state(l->t, i)) != NULL &&
+    for (int i = weight + 1; (s = pdl_trainer_state(t, i)) != NULL &&
                              !s->learned && s->model_tensor == w->model_tensor;
          i++)
         if (strncmp(s->part.name, "master.", 7) == 0)
@@ -49,7 +48,7 @@ static bool open_one(struct train_loop *l, int i)
     struct train_average *a = &l->averages[l->naverages];
 
     a->weight = pdl_trainer_state(l->t, i);
-    a->from = master_of(l, i);
+    a->from = train_master_of(l->t, i);
     a->n = pdl_box_volume(&a->weight->part.box);
     a->name = pdl_arena_printf(l->arena, "ema.%s", a->weight->part.name);
     a->mean = pdl_arena_alloc(l->arena, mean_bytes(a) + 1, 1);

@@ -64,7 +64,7 @@ enum pdl_status train_epochs_open(struct train_epochs *e,
     int64_t n = pdl_io_describe(s->io)->split[s->split].samples;
     struct pdl_sampler_options o = {
         .samples = n,
-        .batch = p->batch,
+        .batch = p->batch * (job->sites > 1 ? job->sites : 1),
         .epochs = job->epochs,
         .micros = p->micro_batches,
         .workers = data_ranks(p),
@@ -74,7 +74,7 @@ enum pdl_status train_epochs_open(struct train_epochs *e,
     };
     enum pdl_status st = PDL_OK;
 
-    e->full = n / p->batch;
+    e->full = n / o.batch;
     o.warmup_epochs = (double)job->rates.warmup / (double)e->full;
     if (job->shuffle && strstr(job->shuffle, "place=class"))
         st = train_labels(s, a, &e->labels, err);

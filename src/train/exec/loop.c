@@ -132,7 +132,8 @@ static enum pdl_status open_data(struct train_loop *l, struct pdl_err *err)
     if (l->job->evaluate && test < 0)
         return pdl_fail(err, PDL_EINVAL, "%s: has no split '%.40s'", d->name,
                         l->job->split ? l->job->split : "test");
-    if (d->split[train].samples < l->job->plan->batch)
+    if (d->split[train].samples <
+        l->job->plan->batch * (l->sites->across ? l->job->sites : 1))
         return pdl_fail(err, PDL_EINVAL,
                         "%s: %lld samples do not fill a batch of %lld", d->name,
                         (long long)d->split[train].samples,
@@ -204,6 +205,8 @@ enum pdl_status train_read_ahead(struct train_loop *l, struct pdl_err *err)
     enum pdl_status st;
 
     train_ahead_close(&l->train);
+    if (l->sites->across) /* whose batches are not one after the other */
+        return PDL_OK;
     if (pdl_sampler_is_plain(e->sampler))
         return train_ahead_open(&l->train, l->t, l->done + l->mishap.shift,
                                 l->steps + l->mishap.shift, err);
@@ -234,6 +237,9 @@ static enum pdl_status locate(struct train_loop *l, struct pdl_err *err)
     if (st == PDL_OK)
         st = train_supply_step(&l->supply, e->index, err);
     l->train.first = e->index * l->job->plan->batch;
+    if (l->sites->across)
+        l->train.first = l->train.first * l->job->sites +
+                         l->sites->site * l->job->plan->batch;
     l->train.end = l->train.first + l->job->plan->batch;
     l->augment.seed = l->job->opt.seed;
     l->augment.epoch = epoch_of(l);
@@ -288,6 +294,8 @@ static enum pdl_status after_step(struct train_loop *l,
         st = train_keep_save(l, err);
     if (st == PDL_OK && (ends || l->done == l->steps))
         st = end_epoch(l, rate, stop, err);
+    if (l->sites->across) /* all of them or none */
+        *stop = r->stop > 0;
     if (st == PDL_OK && l->keep.saver && *stop && !due)
         st = train_keep_save(l, err);
     return st;
@@ -360,7 +368,9 @@ static enum pdl_status one_step(struct train_loop *l, bool *stop,
         l->fastest_s = seconds;
     if (l->job->timings && !looked)
         train_clock_pace(&l->clock, seconds);
-    rate = (double)l->job->plan->batch / seconds;
+    rate =
+        (double)(l->job->plan->batch * (l->sites->across ? l->job->sites : 1)) /
+        seconds;
     train_epochs_step(&l->epochs, l->t, &l->train);
     l->done++;
     l->last_loss = r.loss;
@@ -376,6 +386,8 @@ static enum pdl_status one_step(struct train_loop *l, bool *stop,
                                           .perplexity = NAN,
                                           .accuracy = NAN});
     st = tell_slow(l, seconds, err);
+    if (st == PDL_OK)
+        st = train_sites_step(l, &r, err);
     if (st != PDL_OK)
         return st;
     return after_step(l, &r, train_epochs_left(&l->epochs) == 0, rate, stop,
@@ -530,6 +542,8 @@ static enum pdl_status open_all(struct train_loop *l, struct pdl_err *err)
         st = go_on(l, err);
     if (st == PDL_OK)
         st = train_mishap_open(l, err);
+    if (st == PDL_OK)
+        st = train_sites_begin(l, err);
     return st == PDL_OK ? train_read_ahead(l, err) : st;
 }
 
@@ -582,6 +596,7 @@ sum_up(struct train_loop *l, struct pdl_train_summary *out, struct pdl_err *err)
     out->fastest_s = l->fastest_s;
     out->samples_per_s =
         out->step_s > 0 ? (double)l->job->plan->batch / out->step_s : 0;
+    out->samples_per_s *= l->sites->across ? (double)l->job->sites : 1;
     out->cpu_s_per_step = cpu / steps;
     out->io_s = l->train.seconds / steps;
     out->stall_s = train_keep_stall(l);
@@ -591,12 +606,14 @@ sum_up(struct train_loop *l, struct pdl_train_summary *out, struct pdl_err *err)
     return st == PDL_OK ? most_bytes(l, out, err) : st;
 }
 
-enum pdl_status pdl_train_run(const struct pdl_train_job *job, pdl_comm *comm,
-                              struct pdl_train_summary *out,
-                              struct pdl_err *err)
+static enum pdl_status run_site(const struct pdl_train_job *job,
+                                struct train_sites *sites, pdl_comm *comm,
+                                struct pdl_train_summary *out,
+                                struct pdl_err *err)
 {
     struct train_loop l = {
         .job = job,
+        .sites = sites,
         .comm = comm,
         .score = {.loss = NAN, .perplexity = NAN, .accuracy = NAN}};
     enum pdl_status st;
@@ -643,5 +660,20 @@ enum pdl_status pdl_train_run(const struct pdl_train_job *job, pdl_comm *comm,
     train_epochs_close(&l.epochs);
     pdl_trainer_close(l.t);
     pdl_arena_destroy(l.arena);
+    return st;
+}
+
+enum pdl_status pdl_train_run(const struct pdl_train_job *job, pdl_comm *comm,
+                              struct pdl_train_summary *out,
+                              struct pdl_err *err)
+{
+    struct train_sites sites;
+    enum pdl_status st = train_sites_open(&sites, job, comm, err);
+
+    *out = (struct pdl_train_summary){.steps = 0};
+    if (st == PDL_OK)
+        st = run_site(&sites.job, &sites, sites.inside ? sites.inside : comm,
+                      out, err);
+    train_sites_close(&sites);
     return st;
 }

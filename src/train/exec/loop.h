@@ -43,8 +43,20 @@ struct train_score {
     double seconds; /* in all */
 };
 
+/* Sites that meet every so many steps (sites.c); across: NULL where there is
+ * one. */
+struct train_sites {
+    struct pdl_train_job job; /* this site's */
+    pdl_comm *inside, *across;
+    int64_t site;
+    struct train_site_weight *weight;
+    int nweights;
+    bool asked; /* to stop */
+};
+
 struct train_loop {
     const struct pdl_train_job *job;
+    struct train_sites *sites;
     pdl_comm *comm;
     pdl_arena *arena;
     pdl_trainer *t;
@@ -131,6 +143,22 @@ const struct pdl_train_state *train_average_shard(const struct train_loop *l,
                                                   int i, struct pdl_shard *x);
 enum pdl_status train_average_restore(struct train_loop *l, const pdl_ckpt *c,
                                       struct pdl_err *err);
+
+/* The float32 master of a state, or itself. */
+const struct pdl_train_state *train_master_of(const pdl_trainer *t, int state);
+
+/* ---- sites.c ---- */
+
+/* Of all ranks; collective, as what follows is. */
+enum pdl_status train_sites_open(struct train_sites *s,
+                                 const struct pdl_train_job *job,
+                                 pdl_comm *comm, struct pdl_err *err);
+void train_sites_close(struct train_sites *s);
+enum pdl_status train_sites_begin(struct train_loop *l, struct pdl_err *err);
+/* After a step: where it is time they meet, and agree whether to stop. */
+enum pdl_status train_sites_step(struct train_loop *l,
+                                 struct pdl_train_result *r,
+                                 struct pdl_err *err);
 
 /* ---- mishap.c ---- */
 
