@@ -62,7 +62,12 @@ cat >"$dir/runs.json" <<'END'
  "mape": 0.04, "median_error": 0.04, "bias": -0.04, "spearman": 1}}}}
 END
 "$paradl" report "$dir/runs.json" -o "$dir/validate.html"
-pages=("plan 15 14" "project 9 8" "scale 4 3" "compare 16 12" "simulate 5 4" "validate 2 3")
+"$paradl" design "$(dirname "$0")/../../examples/design.yaml" \
+    --report "$dir/design.html" >/dev/null
+"$paradl" compare dgx-a100 dgx-h100 --model resnet50 --pes 8 --batch 256 \
+    --report "$dir/sides.html" >/dev/null
+pages=("plan 15 14" "project 9 8" "scale 4 3" "compare 16 12" "simulate 5 4" "validate 2 3"
+    "design 6 10" "sides 2 3")
 for page in "${pages[@]}"; do
     read -r name charts tables <<<"$page"
     browse "$dir/$name.html" --dump-dom --window-size=1280,1000 ||
