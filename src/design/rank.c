@@ -146,7 +146,7 @@ static enum pdl_status draw_all(struct design_work *w, struct pdl_err *err)
     w->step = PDL_NEW(w->arena, double, d->nmachines * w->q->nworkloads);
     if (!goal || !value || !w->step)
         return pdl_fail(err, PDL_ENOMEM, "design: out of memory");
-    for (int k = 0; k < draws; k++) {
+    for (int k = 0; k < draws && n > 0; k++) {
         int best = 0;
 
         if (k % BATCH == BATCH - 1 && !d->stopped && w->opt->progress &&

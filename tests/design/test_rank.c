@@ -96,6 +96,7 @@ static void what_keeps_designs_out_is_counted(void **state)
              1.01 * fast, 1.01 * cheap);
     d = answer(a, text, 1);
     assert_int_equal(d.nfit, 0);
+    assert_true(d.point[d.order[0]].wins == 0);
     for (int k = 0; k < d.nlimits; k++) {
         const struct pdl_design_limit *l = &d.limit[k];
         bool budget = strcmp(l->name, "budget") == 0;
