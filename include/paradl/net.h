@@ -47,6 +47,8 @@ enum pdl_path_spread {
     PDL_SPREAD_NONE,     /* one way */
     PDL_SPREAD_HASH,     /* by a hash of the flow: ECMP */
     PDL_SPREAD_ADAPTIVE, /* the least crowded shortest one, in a simulation */
+    PDL_SPREAD_VALIANT,  /* over a vertex drawn for each message */
+    PDL_SPREAD_UGAL,     /* so, or adaptive: where less waits in a simulation */
 };
 
 struct pdl_topo;        /* a generator */
@@ -93,6 +95,7 @@ struct pdl_net {
     /* Is the way between these two one of several that are equally long, of
      * which turning takes another? NULL: never. */
     bool (*tied)(const struct pdl_net *net, int64_t within, int src, int dst);
+    bool harmed; /* some cables failed or are slow: no formula holds */
 };
 
 /* The host of the i-th rank when ranks fill the network in its own order. */
@@ -165,7 +168,7 @@ struct pdl_topo {
 };
 
 const struct pdl_topo *pdl_topo_at(int i);       /* NULL past the end */
-extern const struct pdl_param pdl_topo_common[]; /* bw, lat, duplex, paths */
+extern const struct pdl_param pdl_topo_common[]; /* bw, lat, ... */
 extern const int pdl_ntopo_common;
 
 /* What a network costs and what it can do. A distance is the number of cables

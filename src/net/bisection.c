@@ -100,7 +100,7 @@ static const struct formula {
 
 static int64_t by_formula(const struct pdl_net *net)
 {
-    if (net->values && net->values->limiter_bytes_per_s == 0)
+    if (!net->harmed && net->values && net->values->limiter_bytes_per_s == 0)
         for (size_t i = 0; i < sizeof formulas / sizeof formulas[0]; i++)
             if (formulas[i].topo == net->topo)
                 return formulas[i].cables(net->values);

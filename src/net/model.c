@@ -63,12 +63,12 @@ enum pdl_status net_model_init(struct net_model *m, pdl_arena *a,
     for (int l = 0; l < m->nlinks; l++)
         m->capacity[l] =
             part * net->links[fold ? fold->first[l] : l].bytes_per_s;
-    if (net->spread != PDL_SPREAD_ADAPTIVE)
+    if (!net_by_message(net))
         return PDL_OK;
     m->least = PDL_NEW(a, struct net_least, 1);
     if (!m->least)
         return pdl_fail(err, PDL_ENOMEM, "no memory for adaptive routes");
-    return net_least_init(m->least, a, net, err);
+    return net_least_init(m->least, a, net, config->seed, err);
 }
 
 bool net_model_detached(const struct net_model *m, int64_t bytes)

@@ -11,13 +11,21 @@
  * lowest numbered: deterministic. It is found exactly, by going through the
  * vertices between source and destination by distance; cost: the ways among
  * these.
+ * paths=valiant: every message goes by the shortest ways to a vertex with
+ * hosts that is drawn for it, and on from there (Valiant, SIAM J. Comput.
+ * 1982): no traffic is bad, good traffic takes twice the bytes.
+ * paths=ugal: of the adaptive way and of one so drawn the one whose cables
+ * times crowd are less (Singh, Stanford 2005; here every queue is known).
  *
- * Both work on any network whose links are cables: not where crossing a switch
+ * All work on any network whose links are cables: not where crossing a switch
  * is a link of its own, nor on one-way arcs or circuits. */
 #include "sim_priv.h"
 #include "topo_priv.h"
 
-enum { ECMP_KEY = 0x65636d70 };
+#include <math.h>
+#include <string.h>
+
+enum { ECMP_KEY = 0x65636d70, DETOUR = 0x64657472 };
 
 /* ---- by table ---------------------------------------------------------- */
 
@@ -83,25 +91,75 @@ static const struct net_way *next_way(const struct net_graph *g, int at,
     return &g->ways[g->first[at] + g->next[row + (size_t)g->core[at]]];
 }
 
+/* A network with several ways. */
+struct spread_net {
+    struct net_graph graph; /* first: the table's callbacks want it there */
+    const struct pdl_net *inner;
+    int *seat, nseats; /* vertices of the table that hosts are or hang on */
+};
+
+/* Which of many flows: what hashes are made of. */
+struct flow_key {
+    uint64_t key, pair;
+};
+
+static struct flow_key flow_key(int src, int dst, uint64_t flow)
+{
+    return (struct flow_key){ECMP_KEY ^ flow * 0x9e3779b97f4a7c15u,
+                             (uint64_t)src << 32 | (uint32_t)dst};
+}
+
+/* From `at` to `goal` by the table. */
+static int go(const struct net_graph *g, int at, int goal, struct flow_key k,
+              int *links)
+{
+    int n = 0;
+
+    while (at != goal) {
+        const struct net_way *w = g->next ? next_way(g, at, goal)
+                                          : hashed(g, at, goal, k.key, k.pair);
+
+        n += net_way_links(w, links + n);
+        at = w->to;
+    }
+    return n;
+}
+
+static int leave(struct ends e, int n, int *links)
+{
+    return e.last ? n + net_way_links(e.last, links + n) : n;
+}
+
 static int walk(const struct net_graph *g, int src, int dst, uint64_t flow,
                 int *links)
 {
-    uint64_t pair = (uint64_t)src << 32 | (uint32_t)dst;
-    uint64_t key = ECMP_KEY ^ flow * 0x9e3779b97f4a7c15u;
     int n = 0;
     struct ends e;
 
     if (src == dst)
         return 0;
     e = enter(g, src, dst, links, &n);
-    while (e.at != e.goal) {
-        const struct net_way *w = g->next ? next_way(g, e.at, e.goal)
-                                          : hashed(g, e.at, e.goal, key, pair);
+    n += go(g, e.at, e.goal, flow_key(src, dst, flow), links + n);
+    return leave(e, n, links);
+}
 
-        n += net_way_links(w, links + n);
-        e.at = w->to;
+/* The same over a vertex that the flow's hash draws. */
+static int detour(const struct spread_net *s, int src, int dst, uint64_t flow,
+                  int *links)
+{
+    struct flow_key k = flow_key(src, dst, flow);
+    uint64_t x = pdl_philox(k.key, k.pair, DETOUR).v[0];
+    int n = 0, over = s->seat[x * (uint64_t)s->nseats >> 32];
+    struct ends e;
+
+    if (src == dst)
+        return 0;
+    e = enter(&s->graph, src, dst, links, &n);
+    if (e.at != e.goal) {
+        n += go(&s->graph, e.at, over, k, links + n);
+        n += go(&s->graph, over, e.goal, k, links + n);
     }
-    return e.last ? n + net_way_links(e.last, links + n) : n;
+    return leave(e, n, links);
 }
 
 int net_route_table(const struct pdl_net *net, int src, int dst, int *links)
@@ -112,17 +170,25 @@ int net_route_table(const struct pdl_net *net, int src, int dst, int *links)
 static int path(const struct pdl_net *net, int src, int dst, uint64_t flow,
                 int *links)
 {
-    return walk(net->shape, src, dst, flow, links);
+    return net->spread == PDL_SPREAD_VALIANT
+               ? detour(net->shape, src, dst, flow, links)
+               : walk(net->shape, src, dst, flow, links);
+}
+
+static int route_detour(const struct pdl_net *net, int src, int dst, int *links)
+{
+    return detour(net->shape, src, dst, 0, links);
 }
 
 /* ---- the least crowded ------------------------------------------------- */
 
 enum pdl_status net_least_init(struct net_least *s, pdl_arena *a,
-                               const struct pdl_net *net, struct pdl_err *err)
+                               const struct pdl_net *net, uint64_t seed,
+                               struct pdl_err *err)
 {
     int n = net->nhosts + net->nswitches;
 
-    *s = (struct net_least){.net = net, .graph = net->shape};
+    *s = (struct net_least){.net = net, .graph = net->shape, .seed = seed};
     s->flying = PDL_NEW(a, int, net->nlinks + 1);
     s->seen = PDL_NEW(a, struct net_least_vertex, n + 1);
     s->list[0] = PDL_NEW(a, int, n + 1);
@@ -182,13 +248,11 @@ static void spread(struct net_least *s, int at, int goal)
     }
 }
 
-int net_least_route(struct net_least *s, int src, int dst, int *links)
+static int least_minimal(struct net_least *s, int src, int dst, int *links)
 {
     int n = 0, end;
     struct ends e;
 
-    if (src == dst)
-        return 0;
     e = enter(s->graph, src, dst, links, &n);
     spread(s, e.at, e.goal);
     end = n +
@@ -198,15 +262,40 @@ int net_least_route(struct net_least *s, int src, int dst, int *links)
     n = end;
     for (int v = e.goal; v != e.at; v = s->seen[v].from)
         links[--n] = s->seen[v].link;
-    return e.last ? end + net_way_links(e.last, links + end) : end;
+    return leave(e, end, links);
+}
+
+/* How much waits on a way: cables times the most crowded one. */
+static double wait_on(const struct net_least *s, const int *links, int n)
+{
+    double crowd = 0;
+
+    for (int i = 0; i < n; i++)
+        crowd = fmax(crowd, (s->flying[links[i]] + 1) /
+                                s->net->links[links[i]].bytes_per_s);
+    return crowd * n;
+}
+
+int net_least_route(struct net_least *s, int src, int dst, int *links)
+{
+    enum pdl_path_spread how = s->net->spread;
+    int other[PDL_MAX_ROUTE], n, m;
+
+    if (src == dst)
+        return 0;
+    if (how == PDL_SPREAD_ADAPTIVE)
+        return least_minimal(s, src, dst, links);
+    n = detour(s->net->shape, src, dst, s->seed ^ ++s->drawn, links);
+    if (how == PDL_SPREAD_VALIANT)
+        return n;
+    m = least_minimal(s, src, dst, other);
+    if (wait_on(s, other, m) > wait_on(s, links, n))
+        return n;
+    memcpy(links, other, (size_t)m * sizeof *links);
+    return m;
 }
 
 /* ---- a network with several ways --------------------------------------- */
-
-struct spread_net {
-    struct net_graph graph; /* first: the table's callbacks want it there */
-    const struct pdl_net *inner;
-};
 
 static void link_name(const struct pdl_net *net, int link, char *buf,
                       size_t size)
@@ -216,8 +305,8 @@ static void link_name(const struct pdl_net *net, int link, char *buf,
     pdl_net_link_name(s->inner, link, buf, size);
 }
 
-static enum pdl_status can_spread(const struct pdl_net *net,
-                                  struct pdl_err *err)
+enum pdl_status net_plain_cables(const struct pdl_net *net, const char *what,
+                                 struct pdl_err *err)
 {
     const char *why = net->route_sized ? "it has circuits" : NULL;
 
@@ -229,8 +318,28 @@ static enum pdl_status can_spread(const struct pdl_net *net,
     }
     if (!why)
         return PDL_OK;
-    return pdl_fail(err, PDL_EINVAL, "%s: paths: only paths=single, since %s",
-                    net->topo->name, why);
+    return pdl_fail(err, PDL_EINVAL, "%s: %s, since %s", net->topo->name, what,
+                    why);
+}
+
+/* Every vertex of the table once that a host is or hangs on. */
+static enum pdl_status find_seats(pdl_arena *a, const struct pdl_net *net,
+                                  struct spread_net *s, struct pdl_err *err)
+{
+    const struct net_graph *g = &s->graph;
+    bool *taken = PDL_NEW(a, bool, g->nverts + 1);
+
+    s->seat = PDL_NEW(a, int, net->nhosts + 1);
+    if (!taken || !s->seat)
+        return pdl_fail(err, PDL_ENOMEM, "%s: out of memory", net->topo->name);
+    for (int h = 0; h < net->nhosts; h++) {
+        int v = g->core[h] < 0 ? g->ways[g->first[h]].to : h;
+
+        if (!taken[v])
+            s->seat[s->nseats++] = v;
+        taken[v] = true;
+    }
+    return PDL_OK;
 }
 
 enum pdl_status net_spread(pdl_arena *a, const struct pdl_net *inner,
@@ -239,7 +348,8 @@ enum pdl_status net_spread(pdl_arena *a, const struct pdl_net *inner,
 {
     struct spread_net *s = PDL_NEW(a, struct spread_net, 1);
     struct pdl_net *net = PDL_NEW(a, struct pdl_net, 1);
-    enum pdl_status st = can_spread(inner, err);
+    enum pdl_status st =
+        net_plain_cables(inner, "paths: only paths=single", err);
 
     if (st != PDL_OK)
         return st;
@@ -249,7 +359,7 @@ enum pdl_status net_spread(pdl_arena *a, const struct pdl_net *inner,
     s->inner = inner;
     *net = *inner;
     net->shape = s;
-    net->route = net_route_table;
+    net->route = how == PDL_SPREAD_VALIANT ? route_detour : net_route_table;
     net->path = path;
     net->spread = how;
     net->jumps = false;
@@ -257,6 +367,8 @@ enum pdl_status net_spread(pdl_arena *a, const struct pdl_net *inner,
     st = net_graph_make(a, net, NULL, &s->graph, err);
     if (st == PDL_OK)
         st = net_graph_table(a, net, true, &s->graph, err);
+    if (st == PDL_OK)
+        st = find_seats(a, net, s, err);
     *out = net;
     return st;
 }

@@ -129,7 +129,7 @@ static enum pdl_status go(struct net_sim *s, pdl_arena *scratch,
 
     s->by_rounds = !s->config->events_only &&
                    s->config->energy != PDL_ENERGY_PLUGIN &&
-                   s->wire.model.net->spread != PDL_SPREAD_ADAPTIVE;
+                   !net_by_message(s->wire.model.net);
     if (s->by_rounds)
         st = net_rounds_create(&rounds, s, scratch, err);
     while (st == PDL_OK && !s->done) {

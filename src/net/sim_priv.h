@@ -158,7 +158,12 @@ double
 net_clock_time(const struct net_clock *c); /* the least; INFINITY: none */
 int net_clock_slot(const struct net_clock *c, double time); /* that has it */
 
-/* ---- paths: the least crowded of the shortest -------------------------- */
+/* ---- paths: ways that are chosen for each message ----------------------- */
+
+static inline bool net_by_message(const struct pdl_net *net)
+{
+    return net->spread > PDL_SPREAD_HASH;
+}
 
 struct net_least_vertex {
     int search, from, link; /* of which search; how one comes there */
@@ -171,10 +176,12 @@ struct net_least {
     int *flying; /* messages under way on each link */
     struct net_least_vertex *seen;
     int search, *list[2];
+    uint64_t seed, drawn; /* of what is drawn, and how often it was */
 };
 struct net_graph;
 enum pdl_status net_least_init(struct net_least *s, pdl_arena *a,
-                               const struct pdl_net *net, struct pdl_err *err);
+                               const struct pdl_net *net, uint64_t seed,
+                               struct pdl_err *err);
 int net_least_route(struct net_least *s, int src, int dst, int *links);
 
 /* ---- fold: many ranks as one -------------------------------------------- */
@@ -216,7 +223,7 @@ struct net_model {
     int nlinks;
     double *capacity;        /* of each link, for sharing */
     int *mark;               /* scratch of net_model_message */
-    struct net_least *least; /* adaptive routes; NULL: others */
+    struct net_least *least; /* ways by message; NULL: by pair */
     double instant_s;        /* what comes less than this later comes at once */
 };
 

@@ -60,7 +60,8 @@ static const struct form *form_of(const struct pdl_net *net)
 {
     const struct net_value *routing;
 
-    if (!net->topo || !net->values || net->spread != PDL_SPREAD_NONE)
+    if (!net->topo || !net->values || net->harmed ||
+        net->spread != PDL_SPREAD_NONE)
         return NULL;
     routing = net_value(net->values, "routing");
     if (net->topo == &net_dragonfly && routing->i != 0)

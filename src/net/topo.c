@@ -46,7 +46,7 @@ static const struct pdl_topo *const topos[] = {
 };
 enum { NTOPOS = sizeof topos / sizeof topos[0] };
 
-enum { BW, LAT, DUPLEX, PATHS };
+enum { BW, LAT, DUPLEX, PATHS, FAIL, SLOW };
 enum { MAX_FILE = 128 << 20 };
 
 // clang-format off
@@ -56,8 +56,12 @@ const struct pdl_param pdl_topo_common[] = {
     {"lat", PDL_PARAM_TIME, "1us", 0, 0, NULL, "latency of one cable"},
     {"duplex", PDL_PARAM_CHOICE, "full", 0, 0, "full|shared",
      "one capacity each way, or one for both"},
-    {"paths", PDL_PARAM_CHOICE, "single", 0, 0, "single|ecmp|adaptive",
-     "which shortest ways a pair of hosts has"},
+    {"paths", PDL_PARAM_CHOICE, "single", 0, 0,
+     "single|ecmp|adaptive|valiant|ugal", "which ways a pair of hosts has"},
+    {"fail", PDL_PARAM_TEXT, "", 0, 0, NULL,
+     "cables that are gone: s0-s5+s7, or 3@SEED drawn"},
+    {"slow", PDL_PARAM_TEXT, "", 0, 0, NULL,
+     "cables of less rate: s0-s5/10, or 3/10@SEED drawn"},
 };
 // clang-format on
 const int pdl_ntopo_common = sizeof pdl_topo_common / sizeof pdl_topo_common[0];
@@ -203,6 +207,10 @@ static void set_common(struct pdl_topo_values *v, int which,
     } else if (which == DUPLEX) {
         v->shared = val->i == 1;
         v->duplex_given = given;
+    } else if (which == FAIL) {
+        v->fail = val->text;
+    } else if (which == SLOW) {
+        v->slow = val->text;
     } else {
         v->spread = (enum pdl_path_spread)val->i;
     }
@@ -424,12 +432,14 @@ static enum pdl_status build_net(pdl_arena *a, const struct pdl_topo_values *v,
     if (!net->spec)
         return pdl_fail(err, PDL_ENOMEM, "%s: out of memory", v->topo->name);
     st = v->topo->build(a, keep, net, err);
+    *out = net;
+    if (st == PDL_OK && (*v->fail || *v->slow))
+        st = net_harm(a, net, v->fail, v->slow, out, err);
     if (st != PDL_OK)
         return st;
-    *out = net;
     return spread_of(v) == PDL_SPREAD_NONE
                ? PDL_OK
-               : net_spread(a, net, spread_of(v), out, err);
+               : net_spread(a, *out, spread_of(v), out, err);
 }
 
 enum pdl_status net_make_at(pdl_arena *a, const char *spec, int depth,

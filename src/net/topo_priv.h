@@ -34,6 +34,7 @@ struct pdl_topo_values {
     bool bw_given, lat_given;
     bool shared, duplex_given;   /* duplex=shared */
     enum pdl_path_spread spread; /* paths= */
+    const char *fail, *slow;     /* "": nothing */
     int depth;                   /* of topologies in parentheses */
     double limiter_bytes_per_s;  /* net_limit() was applied; 0: not */
 };
@@ -99,6 +100,18 @@ static inline int net_per_cable(const struct pdl_topo_values *v)
 {
     return v->shared ? 1 : 2;
 }
+
+/* ---- cables that fail ---------------------------------------------------- */
+
+/* The same network without the cables of `fail`, those of `slow` with less
+ * rate; ways that are gone become the shortest that are left. */
+enum pdl_status net_harm(pdl_arena *a, const struct pdl_net *inner,
+                         const char *fail, const char *slow,
+                         const struct pdl_net **out, struct pdl_err *err);
+/* Refuses networks that are more than cables with two directions; what: the
+ * parameter and its only value. */
+enum pdl_status net_plain_cables(const struct pdl_net *net, const char *what,
+                                 struct pdl_err *err);
 
 /* ---- turns --------------------------------------------------------------- */
 

@@ -30,3 +30,13 @@ $paradl simulate allreduce --algorithm ring --topology torus:4x4 --size 1MiB --r
 echo "exit $?"
 $paradl simulate allreduce --algorithm ring --topology torus:4x4 --size 1MiB --timeline -1
 echo "exit $?"
+# ranks where a file says, ways and cables that are not as usual
+echo 0 5 10 15 >where
+$paradl simulate allreduce --algorithm ring --topology torus:4x4 --size 1MiB --ranks 4 --mapping where
+$paradl simulate allreduce --algorithm ring --topology torus:4x4 --size 1MiB --ranks 5 --mapping where
+echo "exit $?"
+$paradl simulate allreduce --algorithm ring --topology torus:3x3 --size 1MiB --ranks 4 --mapping where
+echo "exit $?"
+$paradl simulate alltoall --algorithm pairwise --topology dragonfly-direct:group=2,groups=3,paths=ugal --size 72KiB
+$paradl simulate alltoall --algorithm pairwise --topology dragonfly-direct:group=2,groups=3,paths=valiant,fail=1@2 --size 72KiB
+$paradl simulate allreduce --algorithm ring --topology torus:4x4,slow=h0-h1/10 --size 1MiB

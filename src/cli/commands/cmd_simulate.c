@@ -21,8 +21,9 @@ static const struct pdl_opt opts[] = {
      "number of ranks (one a host)"},
     {"density", 0, PDL_OPT_NUM, AT(density), "Q", NULL,
      "share of non-zeros, for the sparse algorithms"},
-    {"mapping", 0, PDL_OPT_TEXT, AT(mapping), "NAME", "linear|random|reverse",
-     "which host a rank is on (linear)"},
+    {"mapping", 0, PDL_OPT_TEXT, AT(mapping), "HOW", NULL,
+     "which host a rank is on: linear, random, reverse, or FILE with the number "
+     "of each rank's (linear)"},
     {"seed", 0, PDL_OPT_INT, AT(seed), "N", NULL,
      "of the random mapping, the pauses and ECMP's hash (0)"},
     {"repeat", 0, PDL_OPT_COUNT, AT(repeat), "N", NULL,

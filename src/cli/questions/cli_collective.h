@@ -14,7 +14,7 @@ const char *cli_collective_of(const char *spec, const char *collective);
 /* "8" or "1..64". */
 enum pdl_status cli_ranks_parse(const char *text, int *first, int *last,
                                 struct pdl_err *err);
-/* mapping: linear (NULL), random, reverse. */
+/* mapping: linear (NULL), random, reverse, or a file of host numbers. */
 enum pdl_status cli_map_ranks(pdl_arena *a, const struct pdl_net *net,
                               int nranks, const char *mapping, int64_t seed,
                               int **hosts, struct pdl_err *err);

@@ -79,6 +79,46 @@ static void shuffle(int *hosts, int n, uint64_t seed)
     }
 }
 
+/* Host numbers, one for each rank, between spaces or lines. */
+static enum pdl_status map_of_file(pdl_arena *a, const struct pdl_net *net,
+                                   int nranks, const char *path, int *map,
+                                   struct pdl_err *err)
+{
+    struct pdl_bytes in;
+    enum pdl_status st = pdl_file_read(a, path, (size_t)1 << 26, &in, err);
+    char *text = st == PDL_OK ? pdl_arena_strndup(a, in.data, in.len) : NULL;
+    int n = 0;
+
+    if (st != PDL_OK)
+        return st;
+    if (!text)
+        return pdl_fail(err, PDL_ENOMEM, "%s: out of memory", path);
+    for (char *word = text + strspn(text, " \t\r\n"); *word; n++) {
+        char *end = word + strcspn(word, " \t\r\n");
+        size_t gap = strspn(end, " \t\r\n");
+        int64_t host;
+
+        *end = '\0';
+        if (pdl_int_parse(word, 0, net->nhosts - 1, &host, NULL) != PDL_OK)
+            return pdl_fail(err, PDL_EPARSE,
+                            "%s: '%.40s' is no host from 0 to %d", path, word,
+                            net->nhosts - 1);
+        if (n < nranks)
+            map[n] = (int)host;
+        word = end + gap;
+    }
+    if (n != nranks)
+        return pdl_fail(err, PDL_EINVAL, "%s: %d hosts for %d ranks", path, n,
+                        nranks);
+    return PDL_OK;
+}
+
+static bool is_mapping(const char *name)
+{
+    return !name || strcmp(name, "linear") == 0 ||
+           strcmp(name, "random") == 0 || strcmp(name, "reverse") == 0;
+}
+
 /* More ranks than hosts: blocks of neighbouring ranks share one. */
 enum pdl_status cli_map_ranks(pdl_arena *a, const struct pdl_net *net,
                               int nranks, const char *mapping, int64_t seed,
@@ -91,13 +131,15 @@ enum pdl_status cli_map_ranks(pdl_arena *a, const struct pdl_net *net,
 
     if (!of_slot || !map)
         return pdl_fail(err, PDL_ENOMEM, "no memory for %d ranks", nranks);
+    *hosts = map;
+    if (!is_mapping(mapping))
+        return map_of_file(a, net, nranks, mapping, map, err);
     for (int i = 0; i < net->nhosts; i++)
         of_slot[i] = pdl_net_seat(net, reverse ? net->nhosts - 1 - i : i);
     if (mapping && strcmp(mapping, "random") == 0)
         shuffle(of_slot, net->nhosts, (uint64_t)seed);
     for (int r = 0; r < nranks; r++)
         map[r] = of_slot[(int64_t)r * used / nranks];
-    *hosts = map;
     return PDL_OK;
 }
 
