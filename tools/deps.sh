@@ -15,8 +15,8 @@ check="$build g++ clang clang-runtime clang-format clang-tidy cppcheck
     libcmocka-dev libhwloc-dev libmicrohttpd-dev libonnx-testdata python3
     man-db libmpich-dev mpich"
 packaging="build-essential debhelper dh-python dpkg-dev lintian abigail-tools"
-peers="$check python3-yaml libsimgrid-dev python3-torch python3-torchvision
-    chromium coinor-cbc python3-jsonschema python3-markdown
+peers="$check python3-yaml libsimgrid-dev libns3-dev hpcc python3-torch
+    python3-torchvision chromium coinor-cbc python3-jsonschema python3-markdown
     python3-venv mypy $packaging"
 deb="$build libmicrohttpd-dev python3 $packaging"
 case ${1:-build} in
