@@ -70,6 +70,7 @@ struct pdl_clause {
     /* in the host's memory: what they keep for backward, and what the
      * optimizer keeps for their weights */
     bool offload, offload_optimizer;
+    const char *compress; /* of their gradients; "none"; NULL: as all */
 };
 
 /* Choices that are words; the parser, the printer and the messages read one
@@ -137,6 +138,9 @@ int pdl_plan_groups(const struct pdl_model *m, int *group);
 bool pdl_strategy_offloads(const struct pdl_strategy *s);
 /* Are the optimizer's states of any layer there? */
 bool pdl_strategy_hosts_states(const struct pdl_strategy *s);
+/* Are gradients of any layer compressed? And of these: how; NULL: not. */
+bool pdl_strategy_compresses(const struct pdl_strategy *s);
+const char *pdl_strategy_compression(const struct pdl_strategy *s, int clause);
 bool pdl_strategy_equal(const struct pdl_strategy *a,
                         const struct pdl_strategy *b);
 

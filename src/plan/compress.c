@@ -25,6 +25,24 @@ const char *pdl_compress_name(enum pdl_compress_kind kind)
     return kind < PDL_NCOMPRESS ? ways[kind].name : "none";
 }
 
+const char *pdl_strategy_compression(const struct pdl_strategy *s, int clause)
+{
+    const char *own = clause >= 0 ? s->clause[clause].compress : NULL;
+
+    if (!own)
+        return s->compress;
+    return strcmp(own, "none") == 0 ? NULL : own;
+}
+
+bool pdl_strategy_compresses(const struct pdl_strategy *s)
+{
+    bool any = s->compress != NULL;
+
+    for (int c = 0; c < s->nclauses; c++)
+        any = any || pdl_strategy_compression(s, c);
+    return any;
+}
+
 bool pdl_compress_parse(const char *text, struct pdl_compression *out)
 {
     size_t len = text ? strcspn(text, ":") : 0;

@@ -145,7 +145,7 @@ int plan_add_op(struct plan_lower *lo, const struct pdl_plan_op *op)
     copy_ids(lo, &copy);
     copy.round = lo->round_now;
     if (op->kind == PDL_PLAN_OP_ALLREDUCE)
-        copy.algorithm = plan_algorithm(lo->strategy);
+        copy.algorithm = op->compress ? NULL : plan_algorithm(lo->strategy);
     return lo->status == PDL_OK ? plan_push_op(lo, &copy) : -1;
 }
 

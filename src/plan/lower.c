@@ -14,7 +14,7 @@
 enum pdl_status plan_refuse_unbuilt(const struct pdl_strategy *s,
                                     struct pdl_err *err)
 {
-    if (s->compress && s->zero)
+    if (pdl_strategy_compresses(s) && s->zero)
         return pdl_fail(err, PDL_EINVAL,
                         "strategy: compress sums whole gradients, zero "
                         "scatters them: choose one");

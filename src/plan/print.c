@@ -242,9 +242,10 @@ static void put_header(const struct pdl_plan *p,
 {
     struct pdl_buf strategy;
 
-    pdl_printf(
-        out, PLAN_TEXT_MAGIC "%d\n",
-        p->strategy->compress || p->mesh->nparts > 0 ? PLAN_TEXT_VERSION : 2);
+    pdl_printf(out, PLAN_TEXT_MAGIC "%d\n",
+               pdl_strategy_compresses(p->strategy) || p->mesh->nparts > 0
+                   ? PLAN_TEXT_VERSION
+                   : 2);
     put_line("model", head && head->model ? head->model : p->model->name, out);
     put_line("dim", head ? head->dim : NULL, out);
     put_line("output", head ? head->output : NULL, out);

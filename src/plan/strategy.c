@@ -348,11 +348,14 @@ static enum pdl_status read_zero(struct reader *rd, const char *value)
     return read_count(rd, "zero", value + 2, &s->zero_group);
 }
 
-static enum pdl_status read_compress(struct reader *rd, const char *value)
+/* Of some layers it may be none where that of all is not. */
+static enum pdl_status read_compress(struct reader *rd, const char *value,
+                                     bool own, const char **out)
 {
     struct pdl_compression c;
+    bool none = own && strcmp(value, "none") == 0;
 
-    if (!pdl_compress_parse(value, &c)) {
+    if (!none && !pdl_compress_parse(value, &c)) {
         BAD(rd,
             "compress: '%.40s' is not topk:SHARE, powersgd:RANK, int8, "
             "bf16, fp16, sign or lossless",
@@ -360,7 +363,7 @@ static enum pdl_status read_compress(struct reader *rd, const char *value)
         pdl_hint(rd->err, "write it like compress=topk:0.01");
         return PDL_EPARSE;
     }
-    rd->out->compress = value;
+    *out = value;
     return PDL_OK;
 }
 
@@ -418,7 +421,7 @@ read_option(struct reader *rd, const struct plan_option *o, const char *value)
     case PLAN_OPT_ZERO:
         return read_zero(rd, value);
     case PLAN_OPT_COMPRESS:
-        return read_compress(rd, value);
+        return read_compress(rd, value, false, &rd->out->compress);
     case PLAN_OPT_OFFLOAD:
         return read_offload(rd, value, &rd->out->offload_optimizer,
                             &rd->out->offload_activations);
@@ -426,7 +429,8 @@ read_option(struct reader *rd, const struct plan_option *o, const char *value)
     return PDL_EWRONG;
 }
 
-/* Some layers' own choice of what is made again, or waits on the host. */
+/* Some layers' own choice of what is made again, waits on the host, or how their
+ * gradients travel. */
 static enum pdl_status read_own(struct reader *rd, struct pdl_clause *c,
                                 enum plan_option_kind kind, const char *value)
 {
@@ -435,6 +439,10 @@ static enum pdl_status read_own(struct reader *rd, struct pdl_clause *c,
 
     if (kind == PLAN_OPT_OFFLOAD)
         return read_offload(rd, value, &c->offload_optimizer, &c->offload);
+    if (kind == PLAN_OPT_COMPRESS && c->compress)
+        return BAD(rd, "'compress' is given twice");
+    if (kind == PLAN_OPT_COMPRESS)
+        return read_compress(rd, value, true, &c->compress);
     if (c->own_recompute)
         return BAD(rd, "'recompute' is given twice");
     st = read_choice(rd, "recompute", plan_recomputes, value, &k);
@@ -496,7 +504,8 @@ static enum pdl_status read_term(struct reader *rd, struct pdl_clause *c,
     for (int i = 0; i < plan_noptions; i++)
         if (strcmp(plan_options[i].name, name) == 0) {
             if ((plan_options[i].words == plan_recomputes ||
-                 plan_options[i].kind == PLAN_OPT_OFFLOAD) &&
+                 plan_options[i].kind == PLAN_OPT_OFFLOAD ||
+                 plan_options[i].kind == PLAN_OPT_COMPRESS) &&
                 strcmp(c->layers, "*") != 0)
                 return read_own(rd, c, plan_options[i].kind, value);
             if (strcmp(c->layers, "*") != 0)
@@ -626,7 +635,8 @@ static bool same_clause(const struct pdl_clause *a, const struct pdl_clause *b)
     if (!same_text(a->layers, b->layers) || a->nterms != b->nterms ||
         a->own_recompute != b->own_recompute || a->recompute != b->recompute ||
         a->offload != b->offload ||
-        a->offload_optimizer != b->offload_optimizer)
+        a->offload_optimizer != b->offload_optimizer ||
+        !same_text(a->compress, b->compress))
         return false;
     for (int t = 0; t < a->nterms; t++) {
         const struct pdl_term *x = &a->term[t], *y = &b->term[t];

@@ -147,8 +147,12 @@ static void print_clause(const struct pdl_strategy *s,
         pdl_printf(out, "%soffload=optimizer", before);
         before = ",";
     }
-    if (c->offload)
+    if (c->offload) {
         pdl_printf(out, "%soffload=activations", before);
+        before = ",";
+    }
+    if (c->compress)
+        pdl_printf(out, "%scompress=%s", before, c->compress);
 }
 
 void pdl_strategy_print(const struct pdl_strategy *s, struct pdl_sink *out)

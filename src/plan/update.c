@@ -3,7 +3,7 @@
  * Gradient exchange and weight update. Gradients that are partial over the
  * same factors share buckets, filled in the order backward makes them; a
  * bucket is one allreduce and one update. Weights whose states the host keeps
- * have buckets of their own. */
+ * have buckets of their own, and those whose gradients travel otherwise. */
 #include "plan_priv.h"
 
 #include <string.h>
@@ -13,7 +13,8 @@ static const int64_t DEFAULT_BUCKET = 25 << 20;
 struct plan_bucket {
     struct plan_bucket *next;
     uint32_t group;
-    bool host; /* has the states */
+    bool host;            /* has the states */
+    const char *compress; /* NULL: not */
     int64_t bytes;
     int n;
     int weight[PLAN_MAX_BUCKET], grad[PLAN_MAX_BUCKET];
@@ -144,15 +145,14 @@ static void flush(struct plan_lower *lo, struct plan_bucket *b)
                     t.place.at[f] = PDL_REPLICATED;
             out[i] = add_for(lo, b->grad[i], &t);
         }
-        plan_add_op(lo,
-                    &(struct pdl_plan_op){.kind = PDL_PLAN_OP_ALLREDUCE,
-                                          .node = -1,
-                                          .nin = b->n,
-                                          .in = b->grad,
-                                          .nout = b->n,
-                                          .out = out,
-                                          .group = b->group,
-                                          .compress = lo->strategy->compress});
+        plan_add_op(lo, &(struct pdl_plan_op){.kind = PDL_PLAN_OP_ALLREDUCE,
+                                              .node = -1,
+                                              .nin = b->n,
+                                              .in = b->grad,
+                                              .nout = b->n,
+                                              .out = out,
+                                              .group = b->group,
+                                              .compress = b->compress});
     }
     if (b->host)
         update_on_host(lo, b, out);
@@ -172,13 +172,19 @@ static int64_t tensor_bytes(const struct plan_lower *lo, int t)
     return n;
 }
 
+static bool same_way(const char *a, const char *b)
+{
+    return a == b || (a && b && strcmp(a, b) == 0);
+}
+
 /* The bucket of a set of factors; few sets exist, stages share them. */
 static struct plan_bucket *bucket_for(struct plan_lower *lo, uint32_t group,
-                                      bool host)
+                                      bool host, const char *compress)
 {
     struct plan_bucket *b = lo->buckets;
 
-    while (b && (b->group != group || b->host != host))
+    while (b && (b->group != group || b->host != host ||
+                 !same_way(b->compress, compress)))
         b = b->next;
     if (b)
         return b;
@@ -189,6 +195,7 @@ static struct plan_bucket *bucket_for(struct plan_lower *lo, uint32_t group,
     }
     b->group = group;
     b->host = host;
+    b->compress = compress;
     b->next = lo->buckets;
     lo->buckets = b;
     return b;
@@ -221,7 +228,7 @@ static void note(struct plan_lower *lo, uint32_t group, int64_t bytes,
         lo->stage_now, lo->round_now, group, bytes, full};
 }
 
-static void update_weight(struct plan_lower *lo, int id, bool host)
+static void update_weight(struct plan_lower *lo, int id, int node, bool host)
 {
     int64_t limit = pdl_plan_bucket_bytes(lo->strategy);
     struct plan_weight *w = plan_weight_here(lo, id);
@@ -231,7 +238,8 @@ static void update_weight(struct plan_lower *lo, int id, bool host)
 
     if (!w || w->grad < 0 || lo->status != PDL_OK)
         return;
-    b = bucket_for(lo, partial_over(lo, w->grad), host);
+    b = bucket_for(lo, partial_over(lo, w->grad), host,
+                   pdl_strategy_compression(lo->strategy, lo->clause[node]));
     if (!b)
         return;
     b->weight[b->n] = w->state >= 0 ? w->state : w->tensor;
@@ -310,7 +318,7 @@ void plan_update(struct plan_lower *lo)
             bool host = is_hosted(lo, first[n->weights[j]]);
 
             if (!host || first[n->weights[j]] == i)
-                update_weight(lo, n->weights[j], host);
+                update_weight(lo, n->weights[j], first[n->weights[j]], host);
         }
     }
     plan_at_node(lo, -1);

@@ -38,6 +38,9 @@ static void print_and_parse_are_inverse(void **state)
         {"data=8,zero=3:8,bucket=25MiB,allreduce=ring,compress=topk:0.5", NULL},
         {"data=8,compress=powersgd:4", NULL},
         {"data=8,compress=lossless", NULL},
+        {"*: data=2,compress=int8; a..b: compress=powersgd:4; c: filter=2,"
+         "compress=none",
+         NULL},
         {"data=4,offload=optimizer,offload=activations,bn=sync,swap=auto",
          "data=4,swap=auto,offload=optimizer,offload=activations,bn=sync"},
         {"a: data=2; zero=1; b: filter=2", "a: data=2; b: filter=2; *: zero=1"},
@@ -114,6 +117,12 @@ static void nonsense_is_named_with_its_column(void **state)
          ""},
         {"conv1: offload=weights",
          "strategy:8: offload: 'weights' is not optimizer or activations", ""},
+        {"a: compress=int8,compress=none",
+         "strategy:18: 'compress' is given twice", ""},
+        {"compress=none",
+         "strategy:1: compress: 'none' is not topk:SHARE, powersgd:RANK, int8, "
+         "bf16, fp16, sign or lossless",
+         "write it like compress=topk:0.01"},
         {"compress=topk:2",
          "strategy:1: compress: 'topk:2' is not topk:SHARE, powersgd:RANK, "
          "int8, bf16, fp16, sign or lossless",

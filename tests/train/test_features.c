@@ -152,6 +152,34 @@ static void every_compression_learns(void **state)
     pdl_arena_destroy(a);
 }
 
+/* Layers that have a way of their own: without loss the dense run, and with it
+ * the run of all layers where all are named. */
+static void layers_travel_as_they_say(void **state)
+{
+    static const char *const ways[][2] = {
+        {"*: data=3; conv1: compress=lossless", "data=3"},
+        {"*: data=3,compress=topk:0.1; conv1..fc5: compress=none", "data=3"},
+        {"*: data=3,bucket=1B; conv1..fc5: compress=topk:0.1",
+         "data=3,bucket=1B,compress=topk:0.1"},
+    };
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    const struct pdl_model *m = loaded(a, tiny);
+
+    (void)state;
+    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
+        struct small_run some = {.plan = lowered(a, m, ways[i][0], 6, PDL_F32),
+                                 .opt = {.backend = "ref", .seed = 1},
+                                 .lr = 0.05},
+                         all = some;
+
+        all.plan = lowered(a, m, ways[i][1], 6, PDL_F32);
+        run_small(&some);
+        run_small(&all);
+        assert_memory_equal(some.losses, all.losses, sizeof all.losses);
+    }
+    pdl_arena_destroy(a);
+}
+
 /* A hundredth of the gradient, the rest kept and sent later: it still learns,
  * by another way than the dense run. */
 static void error_feedback_learns(void **state)
@@ -564,6 +592,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(everything_sent_equals_a_dense_exchange),
         cmocka_unit_test(every_compression_learns),
+        cmocka_unit_test(layers_travel_as_they_say),
         cmocka_unit_test(error_feedback_learns),
         cmocka_unit_test(sparse_sums_of_other_types_are_refused),
         cmocka_unit_test(a_loss_scale_changes_no_bit),

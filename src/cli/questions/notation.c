@@ -40,7 +40,8 @@ static const struct {
      "save=sharded|gathered, offload=optimizer|activations, prefetch=N, "
      "swap=auto|karma, "
      "bucket=BYTES, overlap=on|off, allreduce=ALGORITHM, "
-     "compress=topk:X|powersgd:R|int8|bf16|fp16|sign|lossless, "
+     "compress=topk:X|powersgd:R|int8|bf16|fp16|sign|lossless (or none, of a "
+     "clause), "
      "bn=local|spatial|sync, bn-groups=N, memory=paper, exchange=paper",
      "data=16,zero=3,recompute=full,accumulate=4"},
     {"ALGORITHM",

@@ -317,11 +317,18 @@ static bool same_beside(const struct oracle *o, const struct pdl_plan_op *a,
     return x >= 0 && y >= 0 && same_op(o, &o->p->ops[x], &o->p->ops[y]);
 }
 
+static bool same_text(const char *a, const char *b)
+{
+    return a == b || (a && b && strcmp(a, b) == 0);
+}
+
 static bool same_op(const struct oracle *o, const struct pdl_plan_op *a,
                     const struct pdl_plan_op *b)
 {
-    return a->kind == b->kind && a->pass == b->pass && a->part == b->part &&
-           a->group == b->group && same_forms(o, a, b) && same_node(o, a, b) &&
+    return same_text(a->compress, b->compress) &&
+           same_text(a->algorithm, b->algorithm) && a->kind == b->kind &&
+           a->pass == b->pass && a->part == b->part && a->group == b->group &&
+           same_forms(o, a, b) && same_node(o, a, b) &&
            oracle_stays_on_lane(o, a) == oracle_stays_on_lane(o, b) &&
            (a->kind != PDL_PLAN_OP_ADD ||
             oracle_joins_fused(o, a) == oracle_joins_fused(o, b)) &&

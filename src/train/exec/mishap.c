@@ -57,7 +57,7 @@ enum pdl_status train_mishap_open(struct train_loop *l, struct pdl_err *err)
 
     if (l->job->on_nan != PDL_TRAIN_SKIP)
         return PDL_OK;
-    if (l->job->plan->strategy->compress)
+    if (pdl_strategy_compresses(l->job->plan->strategy))
         return pdl_fail(err, PDL_EINVAL,
                         "leaving out batches does not go with compress=: "
                         "what is kept of gradients holds the bad one's");

@@ -139,7 +139,7 @@ enum pdl_status train_tuner_choose(pdl_trainer *t, struct pdl_err *err)
     train_scaler_init(&t->tuner->scaler, t->opt.loss_scale,
                       t->opt.loss_scale_steps);
     t->loss.scale = t->tuner->scaler.scale;
-    if (t->opt.loss_scale > 0 && t->plan->strategy->compress)
+    if (t->opt.loss_scale > 0 && pdl_strategy_compresses(t->plan->strategy))
         return pdl_fail(err, PDL_EINVAL,
                         "a loss scale does not go with compress=: what is kept "
                         "of gradients would have several scales");
