@@ -17,6 +17,7 @@ PDL_BEGIN
 struct pdl_tuned {
     const char *strategy; /* the whole text */
     const char *algorithm, *compress;
+    int layers; /* so many are compressed; 0: all, or none */
     int64_t bucket_bytes;
     bool no_overlap;
     double estimate_s; /* of the step, by the model of the exchange */

@@ -47,6 +47,16 @@ static enum pdl_status find_ready(struct tune *t, double *ready,
     return st;
 }
 
+/* The first that has the weight: backward makes the last of it there. */
+static int node_of(const struct pdl_model *m, int weight)
+{
+    for (int i = 0; i < m->nnodes; i++)
+        for (int j = 0; j < m->nodes[i].nweights; j++)
+            if (m->nodes[i].weights[j] == weight)
+                return i;
+    return -1;
+}
+
 static void list(struct tune *t, const double *ready)
 {
     const struct pdl_plan *p = t->alone;
@@ -59,8 +69,12 @@ static void list(struct tune *t, const double *ready)
 
         if (!is_gradient(p, o))
             continue;
-        *g = (struct tune_gradient){o->group, p->tensors[o->in[0]].stage,
-                                    bytes_of(p, o), ready[o->in[0]]};
+        *g = (struct tune_gradient){
+            .group = o->group,
+            .stage = p->tensors[o->in[0]].stage,
+            .bytes = bytes_of(p, o),
+            .ready_s = ready[o->in[0]],
+            .node = node_of(p->model, p->tensors[o->in[0]].model_tensor)};
         if (g->bytes > most) {
             most = g->bytes;
             t->op = i;
@@ -106,20 +120,32 @@ enum pdl_status tune_gradients(struct tune *t, struct pdl_err *err)
 
 /* ---- what a bucket takes ------------------------------------------------ */
 
-bool tune_ways(struct tune *t, const char *algorithm, const char *compress)
+static bool prices(struct tune *t, const char *algorithm, const char *compress,
+                   double *seconds)
 {
     bool fine = true;
 
     for (int i = 0; i < TUNE_SIZES; i++)
         t->size[i] = 256 * pow(2.5, i);
     pdl_exchange_seconds(t->alone, t->sys, t->oracle, t->op, algorithm,
-                         compress, t->size, TUNE_SIZES, t->seconds);
+                         compress, t->size, TUNE_SIZES, seconds);
     for (int i = 0; i < TUNE_SIZES; i++)
-        fine = fine && isfinite(t->seconds[i]) && t->seconds[i] > 0;
+        fine = fine && isfinite(seconds[i]) && seconds[i] > 0;
     return fine;
 }
 
-static double seconds_of(const struct tune *t, double bytes)
+bool tune_ways(struct tune *t, const char *algorithm, const char *compress)
+{
+    return prices(t, algorithm, compress, t->seconds);
+}
+
+bool tune_plain_way(struct tune *t, const char *algorithm)
+{
+    return prices(t, algorithm, NULL, t->other);
+}
+
+static double seconds_of(const struct tune *t, const double *seconds,
+                         double bytes)
 {
     int i = 0;
     double at;
@@ -127,39 +153,61 @@ static double seconds_of(const struct tune *t, double bytes)
     while (i + 2 < TUNE_SIZES && bytes > t->size[i + 1])
         i++;
     at = (bytes - t->size[i]) / (t->size[i + 1] - t->size[i]);
-    return fmax(t->seconds[i] + at * (t->seconds[i + 1] - t->seconds[i]),
-                at < 0 ? t->seconds[0] * .5 : 0);
+    return fmax(seconds[i] + at * (seconds[i + 1] - seconds[i]),
+                at < 0 ? seconds[0] * .5 : 0);
 }
 
 /* ---- one after the other ------------------------------------------------ */
+
+/* The network, and the bucket that is filled for each way. */
+struct line {
+    const struct tune *t;
+    const struct pdl_tuned *w;
+    double busy;
+    struct pdl_tuned_bucket open[2], *out;
+    int count;
+};
+
+static void send(struct line *l, int way)
+{
+    struct pdl_tuned_bucket *b = &l->open[way];
+    const struct tune *t = l->t;
+
+    if (b->weights == 0)
+        return;
+    b->seconds = seconds_of(t, way ? t->other : t->seconds, (double)b->bytes);
+    b->start_s = fmax(l->busy, l->w->no_overlap ? t->backward_s : b->ready_s);
+    l->busy = b->start_s + b->seconds;
+    if (l->out)
+        l->out[l->count] = *b;
+    l->count++;
+    *b = (struct pdl_tuned_bucket){.bytes = 0};
+}
 
 double tune_estimate(const struct tune *t, const struct pdl_tuned *w,
                      struct pdl_tuned_bucket *out, int *n)
 {
     int64_t limit = w->bucket_bytes > 0 ? w->bucket_bytes : INT64_C(25) << 20;
-    double busy = 0;
-    int count = 0;
+    struct line l = {.t = t, .w = w, .out = out};
 
-    for (int i = 0; i < t->n;) {
-        struct pdl_tuned_bucket b = {.bytes = 0};
-        uint32_t group = t->gradient[i].group;
-        int stage = t->gradient[i].stage;
+    for (int i = 0; i < t->n; i++) {
+        const struct tune_gradient *g = &t->gradient[i];
+        struct pdl_tuned_bucket *b = &l.open[g->plain];
 
-        for (; i < t->n && b.bytes < limit && t->gradient[i].group == group &&
-               t->gradient[i].stage == stage;
-             i++) {
-            b.bytes += t->gradient[i].bytes;
-            b.weights++;
-            b.ready_s = fmax(b.ready_s, t->gradient[i].ready_s);
+        if (i > 0 && (g[-1].group != g->group || g[-1].stage != g->stage)) {
+            send(&l, 0);
+            send(&l, 1);
         }
-        b.seconds = seconds_of(t, (double)b.bytes);
-        b.start_s = fmax(busy, w->no_overlap ? t->backward_s : b.ready_s);
-        busy = b.start_s + b.seconds;
-        if (out)
-            out[count] = b;
-        count++;
+        b->bytes += g->bytes;
+        b->weights++;
+        b->ready_s = fmax(b->ready_s, g->ready_s);
+        if (b->bytes >= limit)
+            send(&l, g->plain);
     }
+    send(&l, l.open[1].ready_s < l.open[0].ready_s);
+    send(&l, 0);
+    send(&l, 1);
     if (n)
-        *n = count;
-    return fmax(busy, t->backward_s) + t->rest_s;
+        *n = l.count;
+    return fmax(l.busy, t->backward_s) + t->rest_s;
 }

@@ -15,15 +15,17 @@ static const char *const compressions[] = {
     "lossless",   "bf16",       "fp16",       "int8",       "sign",
     "topk:0.1",   "topk:0.01",  "topk:0.001", "powersgd:1", "powersgd:2",
     "powersgd:4", "powersgd:8", "powersgd:16"};
-static const int64_t buckets[] = {1 << 20,  4 << 20,   10 << 20,
-                                  25 << 20, 100 << 20, INT64_C(1) << 40};
+const int64_t tune_buckets[TUNE_BUCKETS] = {
+    1 << 20, 4 << 20, 10 << 20, 25 << 20, 100 << 20, INT64_C(1) << 40};
 enum {
     NALGORITHMS = sizeof algorithms / sizeof algorithms[0],
     NCOMPRESSIONS = sizeof compressions / sizeof compressions[0],
-    NBUCKETS = sizeof buckets / sizeof buckets[0],
     NWAYS = NALGORITHMS + NCOMPRESSIONS,
     KEPT = 4, /* ways that compress and that do not, projected in full */
 };
+
+/* What a choice of layers must save to be worth a longer strategy. */
+static const double WORTH = .01;
 
 enum pdl_tune_loss pdl_tune_loss(const char *compress)
 {
@@ -61,7 +63,9 @@ static enum pdl_status project(struct tune *t, struct pdl_tuned *w,
     enum pdl_status st;
 
     s.allreduce = w->algorithm;
-    s.compress = w->compress;
+    s.compress = w->layers ? NULL : w->compress;
+    if (w->layers && !tune_write_layers(t, w->compress, &s, &w->layers))
+        return PDL_OK;
     s.bucket_bytes = w->bucket_bytes;
     s.no_overlap = w->no_overlap;
     w->strategy = text_of(t->arena, &s);
@@ -139,9 +143,10 @@ static enum pdl_status beside(struct tune *t, int by, struct pdl_tuned *w,
     struct pdl_tuned x = *w;
     enum pdl_status st = PDL_OK;
 
-    for (int i = 0; i < NBUCKETS; i++)
-        if (buckets[i] == w->bucket_bytes && i + by >= 0 && i + by < NBUCKETS)
-            x.bucket_bytes = buckets[i + by];
+    for (int i = 0; i < TUNE_BUCKETS; i++)
+        if (tune_buckets[i] == w->bucket_bytes && i + by >= 0 &&
+            i + by < TUNE_BUCKETS)
+            x.bucket_bytes = tune_buckets[i + by];
     if (x.bucket_bytes != w->bucket_bytes)
         st = project(t, &x, err);
     if (st == PDL_OK && better(&x, w))
@@ -158,10 +163,10 @@ static enum pdl_status look_at(struct tune *t,
     struct pdl_tuned best = {.estimate_s = INFINITY};
     enum pdl_status st = PDL_OK;
 
-    for (int k = 0; k < 2 * NBUCKETS && st == PDL_OK; k++) {
+    for (int k = 0; k < 2 * TUNE_BUCKETS && st == PDL_OK; k++) {
         struct pdl_tuned x = {.algorithm = w->algorithm,
                               .compress = w->compress,
-                              .bucket_bytes = buckets[k / 2],
+                              .bucket_bytes = tune_buckets[k / 2],
                               .no_overlap = k % 2};
 
         x.estimate_s = tune_estimate(t, &x, NULL, NULL);
@@ -173,6 +178,41 @@ static enum pdl_status look_at(struct tune *t,
     }
     if (!opt->exhaustive)
         keep(list, &best);
+    return st;
+}
+
+/* The best ways that compress again, of some layers only. */
+static enum pdl_status look_at_layers(struct tune *t, struct pdl_tuned *list,
+                                      struct pdl_tune_result *out,
+                                      struct pdl_err *err)
+{
+    struct pdl_tuned best = {.layers = 0};
+    enum pdl_status st = PDL_OK;
+
+    if (t->strategy.nclauses != 1 || t->alone->roll ||
+        !tune_plain_way(t, out->dense.algorithm))
+        return PDL_OK;
+    for (int i = 0; i < KEPT && st == PDL_OK && list[i].compress; i++) {
+        struct pdl_tuned x = list[i];
+
+        if (!tune_ways(t, NULL, x.compress))
+            continue;
+        x.algorithm = out->dense.algorithm;
+        tune_choose_layers(t, &x);
+        x.layers = 1;
+        x.x.step_s = 0;
+        if (x.estimate_s < (1 - WORTH) * list[i].estimate_s)
+            st = project(t, &x, err);
+        if (st == PDL_OK && x.x.step_s > 0 && better(&x, &best)) {
+            best = x;
+            tune_keep_layers(t);
+        }
+        tune_all_layers(t);
+    }
+    if (best.layers && out->any.x.step_s > 0 &&
+        doubted(&best, best.x.step_s) <
+            (1 - WORTH) * doubted(&out->any, out->any.x.step_s))
+        out->any = best;
     return st;
 }
 
@@ -200,6 +240,8 @@ static enum pdl_status look(struct tune *t, const struct pdl_tune_options *opt,
         if (st == PDL_OK && out->any.compress)
             st = beside(t, k, &out->any, err);
     }
+    if (st == PDL_OK && !opt->exhaustive)
+        st = look_at_layers(t, coded, out, err);
     if (st == PDL_OK && better(&out->dense, &out->any))
         out->any = out->dense;
     return st;
@@ -256,7 +298,10 @@ enum pdl_status pdl_tune_gradients(pdl_arena *a, const struct pdl_model *model,
                     : &out->dense;
     if (!t->strategy.compress && !better(out->best, &out->base))
         out->best = &out->base;
-    tune_ways(t, out->best->algorithm, out->best->compress);
+    tune_ways(t, out->best->layers ? NULL : out->best->algorithm,
+              out->best->compress);
+    if (out->best->layers)
+        tune_kept_layers(t, out->best->algorithm);
     out->bucket = PDL_NEW(a, struct pdl_tuned_bucket, t->n + 1);
     if (!out->bucket)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");

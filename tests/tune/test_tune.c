@@ -39,6 +39,28 @@ static struct pdl_tune_result answer(pdl_arena *a, const struct question *q,
     return r;
 }
 
+/* Seconds of the step by this strategy. */
+static double step_of(pdl_arena *a, const struct question *q, const char *text)
+{
+    struct pdl_plan_options plan = {.batch = q->batch};
+    struct pdl_oracle_options oracle = {.precision = PDL_PREC_FP32};
+    struct pdl_system sys;
+    struct pdl_strategy s;
+    struct pdl_projection x = {.step_s = INFINITY};
+    const struct pdl_model *model;
+    const struct pdl_plan *p;
+    struct pdl_err err = {"", ""};
+
+    if (pdl_zoo_build(a, q->model, &model, &err) != PDL_OK ||
+        pdl_system_open(a, q->system, &sys, &err) != PDL_OK ||
+        pdl_strategy_parse(a, text, &s, &err) != PDL_OK ||
+        pdl_oracle_lower(a, model, &sys, &oracle, &plan, &s, &p, &err) !=
+            PDL_OK ||
+        pdl_project(p, &sys, &oracle, &x, &err) != PDL_OK)
+        fail_msg("%s: %s", text, err.msg);
+    return x.step_s;
+}
+
 static uint64_t state_of_draws = 11;
 
 static int64_t draw(int64_t n)
@@ -141,6 +163,45 @@ static void compression_pays_on_slow_links_only(void **state)
     }
 }
 
+/* All sets of lenet5's layers, as strategies, projected: what is chosen is no
+ * worse than 3 % of the best of them, and what compresses all is one. */
+static void layers_are_chosen_as_by_trying_all(void **state)
+{
+    static const char *const layer[] = {"conv1", "conv2", "fc3", "fc4", "fc5"};
+    static const char *const nics[] = {"1x125MB/s", "1x10MB/s", "1x1.25GB/s"};
+    int fewer = 0;
+
+    (void)state;
+    for (size_t k = 0; k < 3; k++) {
+        pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+        struct question q = {
+            "lenet5", pdl_arena_printf(a, "abci-v100:nodes=2,nic=%s", nics[k]),
+            "data=8", 64};
+        struct pdl_tune_result r =
+            answer(a, &q, (struct pdl_tune_options){.lossless = false});
+        double best = INFINITY;
+
+        for (int set = 1; set < 32 && r.any.compress; set++) {
+            char text[512];
+            int n = snprintf(text, sizeof text, "*: data=8,bucket=%lldB",
+                             (long long)r.any.bucket_bytes);
+
+            for (int i = 0; i < 5; i++)
+                if (set >> i & 1)
+                    n +=
+                        snprintf(text + n, sizeof text - (size_t)n,
+                                 "; %s: compress=%s", layer[i], r.any.compress);
+            best = fmin(best, step_of(a, &q, text));
+        }
+        if (r.any.compress && r.any.x.step_s > 1.03 * best)
+            fail_msg("%s: %s takes %g, the best set %g", q.system,
+                     r.any.strategy, r.any.x.step_s, best);
+        fewer += r.any.layers > 0 && r.any.layers < 5;
+        pdl_arena_destroy(a);
+    }
+    print_message("%d of 3 compress some layers only\n", fewer);
+}
+
 static void only_exact_ones_where_asked(void **state)
 {
     pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
@@ -184,6 +245,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_choice_is_near_the_best),
         cmocka_unit_test(compression_pays_on_slow_links_only),
+        cmocka_unit_test(layers_are_chosen_as_by_trying_all),
         cmocka_unit_test(only_exact_ones_where_asked),
         cmocka_unit_test(what_exchanges_nothing_is_refused),
     };

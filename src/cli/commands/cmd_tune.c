@@ -10,7 +10,7 @@
 
 struct options {
     struct cli_question q;
-    const char *nccl, *table;
+    const char *nccl, *table, *env;
     double least;
     bool lossless, buckets;
 };
@@ -29,6 +29,8 @@ static const struct pdl_opt opts[] = {
      "also write a file for NCCL's tuner plugin"},
     {"table", 0, PDL_OPT_TEXT, AT(table), "FILE.yaml", NULL,
      "also write a table for our collectives ($PARADL_PROFILE)"},
+    {"env", 0, PDL_OPT_TEXT, AT(env), "FILE.sh", NULL,
+     "also write the algorithm as variables of NCCL and Open MPI"},
     CLI_QUESTION_OPTS,
 };
 // clang-format on
@@ -69,7 +71,8 @@ static void print_row(const struct answer *w, const char *name,
     pdl_table_cell(t, "%s%s",
                    unit(w->arena, (double)x->x.peak_bytes, PDL_UNIT_BYTES),
                    x->x.feasible ? "" : " x");
-    pdl_table_cell(t, "%s", x->compress ? x->compress : "none");
+    pdl_table_cell(t, "%s%s", x->compress ? x->compress : "none",
+                   x->layers ? " (some)" : "");
     pdl_table_cell(t, "%s", losses[pdl_tune_loss(x->compress)]);
 }
 
@@ -114,6 +117,9 @@ static void print_verdict(const struct answer *w)
                 r->any.compress, 100 * saves);
     else
         cli_say(2, "do not compress: nothing is faster");
+    if (r->best->layers)
+        cli_say(2, "of %d layers only: the strategy names them",
+                r->best->layers);
     cli_say(2, "strategy: %s", r->best->strategy);
     cli_say(2, "%lld combinations, %lld projected in full",
             (long long)r->combinations, (long long)r->projected);
@@ -149,6 +155,7 @@ static void json_way(struct pdl_json *j, const char *key,
     pdl_json_kstr(j, "algorithm", x->algorithm ? x->algorithm : "auto");
     pdl_json_kstr(j, "compress", x->compress ? x->compress : "none");
     pdl_json_kstr(j, "accuracy", losses[pdl_tune_loss(x->compress)]);
+    pdl_json_kint(j, "compressed_layers", x->layers);
     pdl_json_kint(j, "bucket_bytes", x->bucket_bytes);
     pdl_json_kbool(j, "overlap", !x->no_overlap);
     pdl_json_knum(j, "step_s", x->x.step_s);
@@ -224,6 +231,23 @@ static void write_table(const struct answer *w, struct pdl_sink *out)
                    (long long)w->j->x.pes, named(x));
 }
 
+/* Open MPI's numbers of coll_tuned_allreduce_algorithm: 4 ring, 6 Rabenseifner.
+ * Neither has a ring of rings: NCCL's rings go through a node by themselves. */
+static void write_env(const struct answer *w, struct pdl_sink *out)
+{
+    bool halving = strcmp(named(w->r.best), "halving-doubling") == 0;
+    const struct pdl_tuned *x = w->r.best;
+
+    pdl_printf(out,
+               "# %s\n# DistributedDataParallel(bucket_cap_mb=%lld)\n"
+               "export NCCL_ALGO=%s\n"
+               "export OMPI_MCA_coll_tuned_use_dynamic_rules=1\n"
+               "export OMPI_MCA_coll_tuned_allreduce_algorithm=%d\n",
+               x->strategy,
+               (long long)(x->bucket_bytes > 0 ? x->bucket_bytes >> 20 : 25),
+               halving ? "Tree" : "Ring", halving ? 6 : 4);
+}
+
 static enum pdl_status write_file(const struct answer *w, const char *path,
                                   void (*put)(const struct answer *,
                                               struct pdl_sink *),
@@ -258,6 +282,8 @@ static enum pdl_status ask(struct answer *w, struct pdl_err *err)
         st = write_file(w, w->o->nccl, write_nccl, err);
     if (st == PDL_OK)
         st = write_file(w, w->o->table, write_table, err);
+    if (st == PDL_OK)
+        st = write_file(w, w->o->env, write_env, err);
     return st;
 }
 
