@@ -793,12 +793,14 @@ enum pdl_status pdl_price_ops(const struct pdl_plan *plan,
 
 /* Seconds of buckets of these many bytes, exchanged as operation `op` (an
  * allreduce of gradients) would be, by this algorithm (NULL: the quickest) or
- * compressed so; infinite where the algorithm does not run on such a group. */
+ * compressed so; infinite where the algorithm does not run on such a group. And
+ * of these, those in which the PE itself codes. */
 void pdl_exchange_seconds(const struct pdl_plan *plan,
                           const struct pdl_system *sys,
                           const struct pdl_oracle_options *opt, int op,
                           const char *algorithm, const char *compress,
-                          const double *bytes, int n, double *seconds);
+                          const double *bytes, int n, double *seconds,
+                          double *coding);
 
 /* ---- who shares what --------------------------------------------------- */
 

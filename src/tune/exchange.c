@@ -121,14 +121,14 @@ enum pdl_status tune_gradients(struct tune *t, struct pdl_err *err)
 /* ---- what a bucket takes ------------------------------------------------ */
 
 static bool prices(struct tune *t, const char *algorithm, const char *compress,
-                   double *seconds)
+                   double *seconds, double *coding)
 {
     bool fine = true;
 
     for (int i = 0; i < TUNE_SIZES; i++)
         t->size[i] = 256 * pow(2.5, i);
     pdl_exchange_seconds(t->alone, t->sys, t->oracle, t->op, algorithm,
-                         compress, t->size, TUNE_SIZES, seconds);
+                         compress, t->size, TUNE_SIZES, seconds, coding);
     for (int i = 0; i < TUNE_SIZES; i++)
         fine = fine && isfinite(seconds[i]) && seconds[i] > 0;
     return fine;
@@ -136,12 +136,12 @@ static bool prices(struct tune *t, const char *algorithm, const char *compress,
 
 bool tune_ways(struct tune *t, const char *algorithm, const char *compress)
 {
-    return prices(t, algorithm, compress, t->seconds);
+    return prices(t, algorithm, compress, t->seconds, t->coding);
 }
 
 bool tune_plain_way(struct tune *t, const char *algorithm)
 {
-    return prices(t, algorithm, NULL, t->other);
+    return prices(t, algorithm, NULL, t->other, t->none);
 }
 
 static double seconds_of(const struct tune *t, const double *seconds,
@@ -163,7 +163,7 @@ static double seconds_of(const struct tune *t, const double *seconds,
 struct line {
     const struct tune *t;
     const struct pdl_tuned *w;
-    double busy;
+    double busy, coded; /* so much later is backward for what was coded */
     struct pdl_tuned_bucket open[2], *out;
     int count;
 };
@@ -176,7 +176,10 @@ static void send(struct line *l, int way)
     if (b->weights == 0)
         return;
     b->seconds = seconds_of(t, way ? t->other : t->seconds, (double)b->bytes);
+    b->ready_s += l->coded;
     b->start_s = fmax(l->busy, l->w->no_overlap ? t->backward_s : b->ready_s);
+    if (!way && !l->w->no_overlap)
+        l->coded += seconds_of(t, t->coding, (double)b->bytes);
     l->busy = b->start_s + b->seconds;
     if (l->out)
         l->out[l->count] = *b;
@@ -209,5 +212,5 @@ double tune_estimate(const struct tune *t, const struct pdl_tuned *w,
     send(&l, 1);
     if (n)
         *n = l.count;
-    return fmax(l.busy, t->backward_s) + t->rest_s;
+    return fmax(l.busy, t->backward_s + l.coded) + t->rest_s;
 }

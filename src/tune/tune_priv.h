@@ -35,6 +35,7 @@ struct tune {
     double backward_s, rest_s; /* when backward ends; update and the like */
     double size[TUNE_SIZES], seconds[TUNE_SIZES];
     double other[TUNE_SIZES]; /* by the way of those that are plain */
+    double coding[TUNE_SIZES], none[TUNE_SIZES]; /* of these, the PE's own */
     int64_t projected;
 };
 

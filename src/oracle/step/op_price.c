@@ -444,6 +444,7 @@ static void price_on(const struct oracle *o, int op, int64_t rank, bool comm,
                     : oracle_compute(o, op, rank);
 
     p->seconds = t > p->seconds ? t : p->seconds;
+    p->coding = how.coding > p->coding ? how.coding : p->coding;
     if (how.flows > p->flows) {
         p->flows = how.flows;
         p->at = how.at;

@@ -49,7 +49,8 @@ void pdl_exchange_seconds(const struct pdl_plan *plan,
                           const struct pdl_system *sys,
                           const struct pdl_oracle_options *opt, int op,
                           const char *algorithm, const char *compress,
-                          const double *bytes, int n, double *seconds)
+                          const double *bytes, int n, double *seconds,
+                          double *coding)
 {
     struct oracle o = {.p = plan, .sys = sys, .opt = opt};
     int stage = plan->tensors[plan->ops[op].in[0]].stage;
@@ -60,8 +61,9 @@ void pdl_exchange_seconds(const struct pdl_plan *plan,
     oracle_settle(&o, &changed);
     oracle_ranks(plan, stage, ranks);
     for (int i = 0; i < n; i++)
-        seconds[i] = oracle_exchange(oracle_on_stage(&o, stage, &room), op,
-                                     ranks[0], algorithm, compress, bytes[i]);
+        seconds[i] =
+            oracle_exchange(oracle_on_stage(&o, stage, &room), op, ranks[0],
+                            algorithm, compress, bytes[i], &coding[i]);
 }
 
 static void price_items(const struct oracle *o, const struct oracle_ranks *r,

@@ -81,6 +81,7 @@ void oracle_price_stream(const struct oracle *o, int op, enum phase phase,
     double s = price->seconds;
 
     *p = (struct stream_price){.seconds = s,
+                               .coding = price->coding,
                                .level = price->level,
                                .contention = price->flows,
                                .is_comm = oracle_is_comm(x->kind)};

@@ -166,6 +166,15 @@ static double copy_step(struct walk *w, enum stream on, double start,
     return start;
 }
 
+/* Gradients are coded by who computes: it goes on later by so much. */
+static void code(struct streams *c, double start, double seconds)
+{
+    if (!(seconds > 0))
+        return;
+    c->slowed += later(start + seconds, c->compute + seconds) - c->compute;
+    c->compute = later(start, c->compute) + seconds;
+}
+
 static void run_step(struct walk *w, int i)
 {
     const struct stream_step *x = &w->u->steps[i];
@@ -176,6 +185,8 @@ static void run_step(struct walk *w, int i)
         ready = copy_step(w, x->on, ready, p->seconds);
     } else if (x->on == ON_NETWORK) {
         ready = exchange(&w->s, ready, p->seconds, p->level, true);
+        if (w->s.overlap)
+            code(&w->s, ready, p->coding);
     } else {
         if (ready > w->s.compute && waits_for_copy(w, x, ready))
             w->s.late += ready - w->s.compute;
@@ -470,6 +481,9 @@ static void begin_exchanges(struct walk *w)
     for (int64_t i = 0; i < w->x->slots; i++)
         w->x->made[i] = INFINITY;
     w->early = w->x->held > 0;
+    for (int i = 0; i < w->u->n; i++)
+        w->early = w->early || (w->u->steps[i].on == ON_NETWORK &&
+                                w->u->price[w->u->steps[i].price].coding > 0);
 }
 
 void oracle_run_passes(const struct stage_run *x, struct stage_ran *out)

@@ -82,6 +82,7 @@ struct stream_step {
 /* What it costs, in its pass, on the slowest rank. */
 struct stream_price {
     double seconds; /* on its stream */
+    double coding;  /* of these: the PE computes, which delays backward */
     double compute, comm, recompute, layer_comm, layer_between, halo, p2p;
     double contention;
     int level, calls;

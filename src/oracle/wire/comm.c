@@ -282,7 +282,7 @@ static double on_wires(const struct oracle *o, int op, int64_t rank,
             return sync + oracle_compressed(
                               o, &w, x->compress,
                               &(struct oracle_gradients){op, op + 1, op, rank},
-                              n, in);
+                              n, in, &how->coding);
         if (f && f->leaders && gradient && w.level > 0 &&
             oracle_has_axis(o, PDL_AXIS_SPATIAL))
             return sync + by_leaders(o, n, in, &w);
@@ -309,7 +309,7 @@ static double on_wires(const struct oracle *o, int op, int64_t rank,
 
 double oracle_exchange(const struct oracle *o, int op, int64_t rank,
                        const char *algorithm, const char *compress,
-                       double bytes)
+                       double bytes, double *coding)
 {
     const struct pdl_plan_op *x = &o->p->ops[op];
     struct oracle_wire w = oracle_wire_of(o, rank, x, true);
@@ -317,7 +317,8 @@ double oracle_exchange(const struct oracle *o, int op, int64_t rank,
     const struct oracle_gradients all = {0, o->p->nops, op, rank};
 
     bytes *= oracle_travels(o, x);
-    return compress ? oracle_compressed(o, &w, compress, &all, n, bytes)
+    *coding = 0;
+    return compress ? oracle_compressed(o, &w, compress, &all, n, bytes, coding)
                     : oracle_allreduce(o, &w, algorithm, n, bytes);
 }
 

@@ -13,6 +13,8 @@
  *             is sent as it is, then the second factors (coll.h) */
 #include "oracle/wire/wire.h"
 
+#include "oracle/habit/framework.h"
+
 #include "paradl/coll.h"
 
 #include <math.h>
@@ -71,9 +73,10 @@ static double factors(const struct oracle *o, double rank, double elements)
     return rate > 0 ? 8 * rank * elements / rate : 0;
 }
 
-/* Elements of the two sums of powersgd, of these tensors; and of them all. */
+/* Elements of the two sums of powersgd, of these tensors, and of those that are
+ * sent as they are; of them all; how many tensors are factors, and are not. */
 struct sums {
-    double first, second, all;
+    double first, second, plain, all, matrices, others;
 };
 
 static void add_matrix(const struct oracle *o, int tensor, int64_t pe,
@@ -87,15 +90,18 @@ static void add_matrix(const struct oracle *o, int tensor, int64_t pe,
     if (t->ndims < 2 || cols > n)
         cols = n > 0 ? n : 1;
     r = pdl_coll_factors(n / cols, cols, rank);
-    out->first += (double)(r > 0 ? r * (n / cols) : n);
+    out->first += (double)(r * (n / cols));
     out->second += (double)(r * cols);
+    out->plain += r > 0 ? 0 : (double)n;
     out->all += (double)n;
+    out->matrices += r > 0;
+    out->others += r == 0;
 }
 
 static struct sums sums_of(const struct oracle *o,
                            const struct oracle_gradients *g, double rank)
 {
-    struct sums s = {0, 0, 0};
+    struct sums s = {.all = 0};
 
     for (int i = g->first; i < g->last; i++) {
         const struct pdl_plan_op *x = &o->p->ops[i];
@@ -108,33 +114,66 @@ static struct sums sums_of(const struct oracle *o,
     return s;
 }
 
+/* PyTorch's hook (torch/distributed/algorithms/ddp_comm_hooks/powerSGD_hook.py,
+ * 1.10): every kernel of it is one of the host, twice 7 rank - 4 a matrix to
+ * orthogonalise, a column at a time, and three products; a copy for each of the
+ * others, six a bucket. It sums what it sends as it is by itself. And it waits
+ * for the device in each bucket before backward goes on: nothing overlaps. */
+static double hooked(const struct oracle *o, const struct sums *s, double rank,
+                     double part)
+{
+    double matrix = 2 * (7 * rank - 4) + 3;
+
+    return (part * (s->matrices * matrix + s->others) + 6) *
+           o->opt->framework->kernel_s;
+}
+
+static bool is_hook(const struct oracle *o)
+{
+    const struct pdl_framework *f = o->opt->framework;
+
+    return f && f->torch && o->opt->parameters != PDL_IDEAL;
+}
+
+/* Seconds; of these, those of coding. */
 static double powersgd(const struct oracle *o, const struct oracle_wire *w,
                        const struct oracle_gradients *g, double rank, double n,
-                       double bytes)
+                       double bytes, double *coding)
 {
     struct sums s = sums_of(o, g, rank);
-    double by = s.all > 0 ? bytes / s.all : 0;
+    double by = s.all > 0 ? bytes / s.all : 0, t;
 
-    return oracle_allreduce(o, w, NULL, n, s.first * by) +
-           oracle_allreduce(o, w, NULL, n, s.second * by) +
-           factors(o, rank, bytes / 4);
+    *coding += factors(o, rank, bytes / 4);
+    if (!is_hook(o))
+        return oracle_allreduce(o, w, NULL, n, (s.first + s.plain) * by) +
+               oracle_allreduce(o, w, NULL, n, s.second * by);
+    t = oracle_allreduce(o, w, NULL, n, s.plain * by) +
+        oracle_allreduce(o, w, NULL, n, s.first * by) +
+        oracle_allreduce(o, w, NULL, n, s.second * by);
+    *coding += hooked(o, &s, rank, by / 4);
+    return t;
 }
 
 double oracle_compressed(const struct oracle *o, const struct oracle_wire *w,
                          const char *as, const struct oracle_gradients *g,
-                         double n, double bytes)
+                         double n, double bytes, double *coding)
 {
     struct pdl_compression c;
     double t = 0;
 
+    *coding = 0;
     if (!pdl_compress_parse(as, &c) || c.kind == PDL_COMPRESS_NONE)
         return oracle_allreduce(o, w, NULL, n, bytes);
+    *coding = (codes[c.kind].passes + codes[c.kind].own / n) * bytes /
+              o->pe.bytes_per_s;
     if (c.kind == PDL_COMPRESS_TOPK)
         t = sparse_ring(c.value, n, bytes, w);
     else if (c.kind == PDL_COMPRESS_POWERSGD)
-        t = powersgd(o, w, g, c.value, n, bytes);
+        t = powersgd(o, w, g, c.value, n, bytes, coding);
     else
         t = to_owners(n, codes[c.kind].wire * bytes, w);
-    return t + (codes[c.kind].passes + codes[c.kind].own / n) * bytes /
-                   o->pe.bytes_per_s;
+    t += *coding;
+    if (c.kind == PDL_COMPRESS_POWERSGD && is_hook(o))
+        *coding = t;
+    return t;
 }

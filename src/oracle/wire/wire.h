@@ -36,8 +36,9 @@ bool oracle_same_wire(const struct oracle *o, int op, int64_t a, int64_t b,
                       bool gradient);
 struct oracle_price {
     double seconds, flows;
-    int level; /* the highest that a rank crosses; -1: none */
-    int at;    /* level of the block whose uplinks are shared; 0: a node */
+    double coding; /* of the seconds: the PE itself is busy, or waits */
+    int level;     /* the highest that a rank crosses; -1: none */
+    int at;        /* level of the block whose uplinks are shared; 0: a node */
 };
 /* gradient: it is part of the exchange after backward; all but the seconds
  * into how */
@@ -47,7 +48,7 @@ double oracle_comm(const struct oracle *o, int op, int64_t rank, bool gradient,
 /* gradients of so many bytes, exchanged by another algorithm or compressed */
 double oracle_exchange(const struct oracle *o, int op, int64_t rank,
                        const char *algorithm, const char *compress,
-                       double bytes);
+                       double bytes, double *coding);
 /* wires.c: the wire of a rank's group; flows that leave the block of `size` PEs
  * that the rank is in; the rate inside a node; a step of a ring, so many bytes
  * from each rank to the next */
@@ -79,14 +80,15 @@ double oracle_send(const struct oracle *o, const struct oracle_wire *w,
 /* allreduce.c: of `bytes` on each of n ranks; w is the group's worst hop */
 double oracle_allreduce(const struct oracle *o, const struct oracle_wire *w,
                         const char *name, double n, double bytes);
-/* compress.c: the same, as they travel (plan.h); searching and coding with it */
+/* compress.c: the same, as they travel (plan.h); searching and coding with it,
+ * into *coding, too */
 struct oracle_gradients {  /* those of operations [first, last) on a PE */
     int first, last, like; /* tensors of the kind that `like` sums */
     int64_t pe;
 };
 double oracle_compressed(const struct oracle *o, const struct oracle_wire *w,
                          const char *as, const struct oracle_gradients *g,
-                         double n, double bytes);
+                         double n, double bytes, double *coding);
 enum pdl_status oracle_allreduce_known(const struct oracle *o,
                                        struct pdl_err *err);
 /* comm.c: copies of a layer collective's result, by habit of the framework */
