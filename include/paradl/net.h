@@ -281,6 +281,11 @@ struct pdl_traffic_loop {
  * The loop must outlive *out. */
 void pdl_traffic_repeat(struct pdl_traffic_loop *loop, struct pdl_traffic *out);
 
+/* A trace of all ranks in the text of GOAL (doc/simulator.md). */
+enum pdl_status pdl_traffic_read_goal(pdl_arena *a, struct pdl_bytes in,
+                                      const char *name, struct pdl_traffic *out,
+                                      struct pdl_err *err);
+
 /* ---- sharing: weighted max-min rates ----------------------------------- */
 
 /* A flow of rate r takes amount * r of each link it uses (2 where its route

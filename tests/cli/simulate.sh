@@ -30,6 +30,46 @@ $paradl simulate allreduce --algorithm ring --topology torus:4x4 --size 1MiB --r
 echo "exit $?"
 $paradl simulate allreduce --algorithm ring --topology torus:4x4 --size 1MiB --timeline -1
 echo "exit $?"
+# a trace: computes, sends, several waits, labels before they are met
+cat >ping.goal <<'END'
+num_ranks 3
+// a message there and back, and one that waits for five things
+rank 0 {
+l1: calc 1000
+l2: send 1000000b to 1 tag 7
+l3: recv 500000b from 1 tag 8
+l2 requires l1
+l3 irequires l2
+l4: calc 1
+l5: calc 2
+l6: calc 3
+l7: calc 4
+l8: send 8b to 2 tag 1
+l8 requires l3
+l8 requires l4
+l8 requires l5
+l8 requires l6
+l8 requires l7
+}
+rank 1 {
+b: send 500000b to 0 tag 8
+a: recv 1000000b from 0 tag 7
+b requires a
+}
+rank 2 {
+recv 8b from 0 tag 1 cpu 0 nic 0
+}
+END
+$paradl simulate ping.goal --topology star:hosts=3,bw=1GB/s,lat=1us
+$paradl simulate ping.goal --topology star:hosts=3,bw=1GB/s,lat=1us --json | grep -c '"trace"'
+for wrong in 's/500000b from/400000b from/' 's/b requires a/b requires c/' \
+    's/^b requires a/&\na requires b/' 's/to 2 tag/to 3 tag/' 's/send 8b/sendto 8b/' \
+    's/num_ranks 3/num_ranks 0/' 's/^rank 1/rank 0/'; do
+    sed "$wrong" ping.goal >wrong.goal
+    $paradl simulate wrong.goal --topology star:hosts=3
+    echo "exit $?"
+done
+$paradl simulate allreduce --algorithm ring --topology dragonfly:groups=4,chassis=2,routers=4,nodes=2 --size 1MiB --share rtt --exact --json | grep '"time_s"'
 # ranks where a file says, ways and cables that are not as usual
 echo 0 5 10 15 >where
 $paradl simulate allreduce --algorithm ring --topology torus:4x4 --size 1MiB --ranks 4 --mapping where

@@ -38,6 +38,9 @@ static const struct pdl_opt opts[] = {
     {"share", 0, PDL_OPT_TEXT, AT(share), "NAME", "fair|rtt",
      "flows on a link get the same, or by 1/latency as in SimGrid (fair; "
      "rtt with the model smpi)"},
+    {"exact", 0, PDL_OPT_FLAG, AT(exact), NULL, NULL,
+     "with rtt: do not take what comes within a nanosecond as one instant, as "
+     "SimGrid does"},
     {"model", 0, PDL_OPT_TEXT, AT(model), "NAME", "plain|smpi",
      "plain, or the factors and cross traffic of SimGrid's SMPI (plain)"},
     {"program", 0, PDL_OPT_TEXT, AT(program), "NAME", "loop|calls",
@@ -76,6 +79,7 @@ static struct pdl_sim_config config_of(const struct cli_simulate_options *o)
         .energy = is(o->energy, "plugin")      ? PDL_ENERGY_PLUGIN
                   : is(o->energy, "integrate") ? PDL_ENERGY_INTEGRATE
                                                : PDL_ENERGY_OFF,
+        .precision_s = o->exact ? -1 : 0,
         .links = o->links,
         .bounds = true,
         .critical_path = o->path,
@@ -103,6 +107,31 @@ static const char *first_algorithm(const char *collective)
         if (strcmp(pdl_alg_at(i)->collective->name, collective) == 0)
             return pdl_alg_at(i)->name;
     return "";
+}
+
+static bool is_trace(const char *name)
+{
+    size_t n = strlen(name);
+
+    return n > 5 && strcmp(name + n - 5, ".goal") == 0;
+}
+
+static enum pdl_status prepare_trace(pdl_arena *a, const char *path,
+                                     const struct cli_simulate_options *o,
+                                     struct cli_simulation *out,
+                                     struct pdl_err *err)
+{
+    struct pdl_bytes in;
+    enum pdl_status st = pdl_file_read(a, path, (size_t)1 << 30, &in, err);
+
+    if (st == PDL_OK)
+        st = pdl_traffic_read_goal(a, in, path, &out->traced, err);
+    if (st != PDL_OK)
+        return st;
+    out->trace = path;
+    out->job.nranks = out->traced.nranks;
+    return cli_map_ranks(a, out->net, out->job.nranks, o->mapping, o->seed,
+                         &out->hosts, err);
 }
 
 static enum pdl_status prepare(pdl_arena *a, const char *collective,
@@ -135,8 +164,10 @@ static enum pdl_status prepare(pdl_arena *a, const char *collective,
 static void settle_calls(const struct cli_simulate_options *o,
                          struct cli_simulation *out)
 {
-    int64_t messages = pdl_coll_nsteps(&out->job, 0) * out->job.nranks;
-    bool calls = is_calls(o, out->net);
+    int64_t messages = out->trace
+                           ? INT64_MAX
+                           : pdl_coll_nsteps(&out->job, 0) * out->job.nranks;
+    bool calls = !out->trace && is_calls(o, out->net);
     bool loop = is(o->model, "smpi") && !calls && !o->repeat &&
                 !(o->jitter > 0) && messages <= SMPI_MESSAGES / SMPI_CALLS;
 
@@ -182,7 +213,12 @@ static enum pdl_status run_calls(pdl_arena *a,
                                     .seed = (uint64_t)o->seed};
     struct pdl_traffic traffic;
 
-    pdl_coll_traffic(&out->job, out->hosts, &loop.once);
+    if (out->trace) {
+        loop.once = out->traced;
+        loop.once.host_of_rank = out->hosts;
+    } else {
+        pdl_coll_traffic(&out->job, out->hosts, &loop.once);
+    }
     traffic = loop.once;
     if (out->times > 1 || out->jitter_s > 0 || out->start_s > 0 ||
         out->work_s > 0)
@@ -202,7 +238,7 @@ static enum pdl_status simulate(pdl_arena *a,
     if (st == PDL_OK)
         take_one_of(out);
     /* a job with too many steps to list has a time but no rounds */
-    if (st == PDL_OK &&
+    if (st == PDL_OK && !out->trace &&
         pdl_coll_contention(&out->job, out->net, out->hosts, a, &out->rounds,
                             &out->nrounds, NULL) != PDL_OK)
         out->nrounds = 0;
@@ -232,7 +268,7 @@ static int run(const struct pdl_args *args)
     pdl_arena *a;
     enum pdl_status st;
 
-    if (!o->topology || o->size <= 0) {
+    if (!o->topology || (o->size <= 0 && !is_trace(args->pos[0]))) {
         pdl_fail(&err, PDL_EINVAL, "simulate needs --topology and --size");
         pdl_hint(&err, "for example: %s", cli_simulate.example);
         return cli_usage(&err);
@@ -250,7 +286,9 @@ static int run(const struct pdl_args *args)
         return EXIT_BUG;
     st = pdl_net_make(a, o->topology, &r.net, &err);
     if (st == PDL_OK)
-        st = prepare(a, args->pos[0], o, &r, &err);
+        st = is_trace(args->pos[0])
+                 ? prepare_trace(a, args->pos[0], o, &r, &err)
+                 : prepare(a, args->pos[0], o, &r, &err);
     if (st == PDL_OK)
         st = simulate(a, &full, &r, &err);
     if (st == PDL_OK && args->json)
@@ -265,7 +303,7 @@ static int run(const struct pdl_args *args)
 
 const struct pdl_cmd cli_simulate = {
     .name = "simulate",
-    .args = "COLLECTIVE",
+    .args = "COLLECTIVE|FILE.goal",
     .min_pos = 1,
     .max_pos = 1,
     .summary = "how long a collective takes on a network, and where it is hot",
@@ -280,7 +318,8 @@ const struct pdl_cmd cli_simulate = {
         "as it is done with its own part; with --jitter ranks drift out "
         "of step as real ones do. With --model smpi the default is 12 to 100 "
         "of them and 1 ns (where that is not long), which is how programs "
-        "under SMPI are timed; --repeat 1 gives one, in step.",
+        "under SMPI are timed; --repeat 1 gives one, in step. FILE.goal is a "
+        "trace of all ranks (GOAL) in place of a collective; it needs no size.",
     .example = "paradl simulate allreduce --algorithm ring --topology "
                "torus:4x4 --size 32MiB",
     .opts = opts,

@@ -69,8 +69,9 @@ void cli_simulation_json(const struct cli_simulate_options *o,
     pdl_json_schema(&j, "simulate");
     if (args)
         print_command(args, &j);
-    pdl_json_kstr(&j, "collective", r->job.alg->collective->name);
-    pdl_json_kstr(&j, "algorithm", r->job.alg->name);
+    pdl_json_kstr(&j, "collective",
+                  r->trace ? "trace" : r->job.alg->collective->name);
+    pdl_json_kstr(&j, "algorithm", r->trace ? r->trace : r->job.alg->name);
     pdl_json_kstr(&j, "topology", o->topology);
     pdl_json_kint(&j, "size_bytes", o->size);
     pdl_json_kint(&j, "ranks", r->job.nranks);
@@ -192,21 +193,35 @@ static void print_bounds(const struct pdl_bounds *b)
                         sizeof bisection));
 }
 
-void cli_simulation_text(const struct cli_simulate_options *o,
-                         const struct cli_simulation *r, pdl_arena *a)
+static void print_what(const struct cli_simulate_options *o,
+                       const struct cli_simulation *r)
 {
-    struct pdl_sink *out = cli_out();
-    char text[64], rate[64], name[128];
     double time = r->sim.time_s;
+    char text[64], rate[64];
 
+    if (r->trace) {
+        cli_say(2, "%s, %d ranks, %s", r->trace, r->job.nranks, o->topology);
+        pdl_printf(cli_out(), "time           %s\n",
+                   pdl_unit_format(time, PDL_UNIT_SECONDS, text, sizeof text));
+        return;
+    }
     cli_say(2, "%s/%s, %s on %d ranks, %s", r->job.alg->collective->name,
             r->job.alg->name,
             pdl_unit_format((double)o->size, PDL_UNIT_BYTES, text, sizeof text),
             r->job.nranks, o->topology);
-    pdl_printf(out, "time           %s (%s of buffer)\n",
+    pdl_printf(cli_out(), "time           %s (%s of buffer)\n",
                pdl_unit_format(time, PDL_UNIT_SECONDS, text, sizeof text),
                pdl_unit_format(time > 0 ? (double)o->size / time : 0,
                                PDL_UNIT_BYTES_S, rate, sizeof rate));
+}
+
+void cli_simulation_text(const struct cli_simulate_options *o,
+                         const struct cli_simulation *r, pdl_arena *a)
+{
+    struct pdl_sink *out = cli_out();
+    char text[64], name[128];
+
+    print_what(o, r);
     print_calls(r);
     print_bounds(&r->sim.bounds);
     pdl_printf(out, "messages       %" PRId64 ", %s on all links\n",

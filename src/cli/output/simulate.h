@@ -10,13 +10,15 @@ struct cli_simulate_options {
         *energy, *report;
     int64_t size, ranks, seed, repeat, timeline;
     double density, jitter, start, work;
-    bool links, path;
+    bool links, path, exact;
 };
 
 /* Everything about one simulation. */
 struct cli_simulation {
     const struct pdl_net *net;
-    struct pdl_coll_job job;
+    struct pdl_coll_job job; /* of a trace: the number of ranks */
+    const char *trace;       /* its file; NULL: a collective */
+    struct pdl_traffic traced;
     int *hosts;
     struct pdl_sim_result sim; /* of one, but links of all `times` */
     int64_t times;
