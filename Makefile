@@ -77,7 +77,10 @@ check-peers: deps-peers all
 
 paper: deps-check configure
 	@$(NINJA) -C $(BUILD)
-	@PDL_PAPER=1 $(CTEST) $(BUILD) -R '^paper/'
+	@rm -f $(BUILD)/paper.tsv
+	@PDL_PAPER=1 PDL_PAPER_LIST=$(CURDIR)/$(BUILD)/paper.tsv \
+	    $(CTEST) $(BUILD) -R '^paper/'
+	@tools/paper-page.py $(BUILD)/paper.tsv $(BUILD)/paper.html
 
 # FUZZ_S seconds for each parser, starting from the stored corpus.
 FUZZ_S ?= 180

@@ -110,6 +110,20 @@ static void paper_run(const struct paper_run *run, double *time_s,
     *energy_j = got.energy_j / calls;
 }
 
+/* The line of the page; ms or, where joule, the energy. */
+static inline void show(const struct paper_run *run, const char *what,
+                        bool joule, double got, double want, double most)
+{
+    char command[256];
+
+    snprintf(command, sizeof command,
+             "paradl simulate allreduce -a %s -t %s -s %lldMiB --model smpi%s",
+             run->alg, run->topology, (long long)(run->bytes >> 20),
+             joule ? " --energy plugin" : "");
+    figure(joule ? "CCPE 2021: energy of links" : "CCPE 2021: allreduces", what,
+           joule ? "J" : "ms", got, want, most, command);
+}
+
 static void compare(const char *what, double got, double want, double tolerance)
 {
     double off = got / want - 1;

@@ -2,6 +2,7 @@
 #ifndef COLL_PAPER_H
 #define COLL_PAPER_H
 
+#include "figure.h"
 #include "paradl/coll.h"
 
 #include <stdarg.h>

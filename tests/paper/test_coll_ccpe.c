@@ -152,6 +152,10 @@ static int check_row(const struct row *row, bool flat)
         if (v == WRONG)
             fail_msg("%s is not as published", what);
         undecided += v == UNDECIDED;
+        show(&run, what, false, d.ms[d.n / 2], row->ms[k],
+             agree(&d) ? ONE_STATE : A_STATE);
+        if (v == RIGHT && row->joule[k] > 0)
+            show(&run, what, true, d.joule, row->joule[k], .02);
         if (v == RIGHT && row->joule[k] > 0)
             compare(what, d.joule, row->joule[k], 0.02);
     }
@@ -202,6 +206,8 @@ static void times_and_energies_by_network_size(void **state)
             snprintf(what, sizeof what, "%s P=%d", algs[k], 4 * sizes[i].nodes);
             compare(what, 1e3 * s[k], sizes[i].ms[k], 0.01);
             compare(what, j[k], sizes[i].joule[k], 0.02);
+            show(&run, what, false, 1e3 * s[k], sizes[i].ms[k], .01);
+            show(&run, what, true, j[k], sizes[i].joule[k], .02);
         }
         assert_true(fabs((1 - s[1] / s[0]) - 0.45) < 0.015);
         assert_true(fabs((1 - j[1] / j[0]) - 0.23) < 0.015);

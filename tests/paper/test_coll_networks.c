@@ -95,6 +95,18 @@ static void percents(const struct column *c, int i, double *percent)
     percent[3] = 100 * (1 - shd / dln_hd);
 }
 
+static void show_percent(const struct column *c, int i, int claim,
+                         double percent)
+{
+    char what[160];
+
+    snprintf(what, sizeof what, "%s, P=%d: %s", c->name, 64 << (2 * i),
+             claims[claim].what);
+    figure("Kautz, DLN, circuits", what, "% saved", percent,
+           c->percent[claim][i], 0,
+           "paradl collective compare allreduce -s 100MiB");
+}
+
 /* No column holds all four claims; each must come out as it does in SimGrid,
  * also where the claim does not hold. */
 static void dln_scorecard_is_that_of_simgrid(void **state)
@@ -113,6 +125,7 @@ static void dln_scorecard_is_that_of_simgrid(void **state)
                 print_message("  P=%4d %-24s %5.1f %%, SimGrid %5.1f\n",
                               64 << (2 * i), claims[k].what, percent[k],
                               c->percent[k][i]);
+                show_percent(c, i, k, percent[k]);
                 if (!(fabs(percent[k] - c->percent[k][i]) <= 3))
                     fail_msg("%s: %.1f %%", claims[k].what, percent[k]);
                 holds[k] += percent[k] >= claims[k].low[i] &&
@@ -155,7 +168,7 @@ static void circuits_give_the_times_of_the_closed_form(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        char net[192];
+        char net[192], command[320];
         double v, r;
 
         snprintf(net, sizeof net,
@@ -166,6 +179,11 @@ static void circuits_give_the_times_of_the_closed_form(void **state)
         r = time_of(net, "allreduce", "ring-ring:k=4", 0, resnet, true);
         print_message("%-30s %.1f ms (%.1f)  %.1f ms (%.1f)\n", rows[i].net, v,
                       rows[i].vgg, r, rows[i].resnet);
+        snprintf(command, sizeof command,
+                 "paradl simulate allreduce -a ring-ring:k=4 -t '%s' -s %lldB",
+                 net, (long long)vgg);
+        figure("Kautz, DLN, circuits", rows[i].net, "ms", v, rows[i].vgg, .02,
+               command);
         assert_true(fabs(v / rows[i].vgg - 1) < 0.02);
         assert_true(fabs(r / rows[i].resnet - 1) < 0.02);
     }
@@ -193,6 +211,12 @@ static void kautz_is_7_4_times_faster_than_the_dragonfly(void **state)
     (void)state;
     print_message("kautz %.4f ms, dragonfly %.4f ms: %.2f times\n", kautz,
                   dragonfly, dragonfly / kautz);
+    figure(
+        "Kautz, DLN, circuits", "Kautz over dragonfly, all-to-all", "times",
+        dragonfly / kautz, 7, .1,
+        "paradl simulate alltoall -a kautz -t kautz:d=16,bw=50Gb/s,lat=710ns "
+        "-s 1088KiB; paradl simulate alltoall -a linear -t "
+        "dragonfly-direct:group=16,groups=17,bw=50Gb/s,lat=710ns -s 1088KiB");
     assert_true(fabs(dragonfly / kautz - 7.4) < 0.3);
 }
 

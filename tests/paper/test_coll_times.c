@@ -74,6 +74,18 @@ static void shd_times_on_dln(void **state)
     }
 }
 
+static void show(const char *alg, const char *net, double s, double want)
+{
+    char what[128], command[192];
+
+    snprintf(what, sizeof what, "%s on %s", alg, net);
+    snprintf(command, sizeof command,
+             "paradl simulate allreduce -a %s -t %s -s 100MiB --share rtt", alg,
+             net);
+    figure("SimGrid 3.32: fat trees and tori", what, "ms", 1e3 * s, 1e3 * want,
+           1e-6, command);
+}
+
 /* net.md 1.3: 100 MiB, 12.5 GB/s, 1 us a link; seconds. */
 static void simgrid_times_on_fat_trees_and_tori(void **state)
 {
@@ -110,6 +122,7 @@ static void simgrid_times_on_fat_trees_and_tori(void **state)
 
         snprintf(net, sizeof net, "%s,bw=12.5GB/s,lat=1us", rows[i].net);
         t = time_of(net, rows[i].alg, 0, (int64_t)100 << 20, 0, PDL_WIRE_PLAIN);
+        show(rows[i].alg, net, t, rows[i].s);
         if (fabs(t - rows[i].s) > 1e-9)
             fail_msg("%s on %s: %.9f, SimGrid %.9f", rows[i].alg, rows[i].net,
                      t, rows[i].s);

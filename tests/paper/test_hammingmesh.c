@@ -22,6 +22,7 @@
  * of a layer sat on one board; by the artifact's groups they are 96 ranks
  * apart. */
 #include "effort.h"
+#include "figure.h"
 #include "paradl/net.h"
 
 #include <setjmp.h>
@@ -546,6 +547,16 @@ static int swapped(const double *theirs, const double *ours)
     return n;
 }
 
+static void show(const char *workload, int i, int h, double ours, double want)
+{
+    char what[128];
+
+    snprintf(what, sizeof what, "%s: %s over %s", workload, networks[i].name,
+             networks[h ? HX4 : HX2].name);
+    figure("HammingMesh (SC 2022): cost saved", what, "times", ours, want, .25,
+           "PDL_PAPER=1 build/test_paper_hammingmesh");
+}
+
 /* Returns how many ratios are within 25 %. */
 static int compare(const struct workload *w, const double *money, int *swaps)
 {
@@ -570,6 +581,7 @@ static int compare(const struct workload *w, const double *money, int *swaps)
             ours[i] = cost[i] / cost[h ? HX4 : HX2];
             off = ours[i] / w->published[h][i] - 1;
             within += fabs(off) <= 0.25;
+            show(w->name, i, h, ours[i], w->published[h][i]);
             print_message("%-9s %-21s over %s %5.2f, published %5.2f %+.0f "
                           "%%\n",
                           w->name, networks[i].name,
