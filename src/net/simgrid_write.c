@@ -66,6 +66,9 @@ static const struct form *form_of(const struct pdl_net *net)
     routing = net_value(net->values, "routing");
     if (net->topo == &net_dragonfly && routing->i != 0)
         return NULL;
+    routing = net_value(net->values, "ties");
+    if (routing && routing->i != 0)
+        return NULL;
     for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++)
         if (forms[i].topo == net->topo)
             return &forms[i];

@@ -5,18 +5,19 @@
  * dimension j leads to the next host of that dimension. The torus goes in
  * SimGrid's direction: the shorter way round, and when both are equal the one
  * without the wrap for the lower half of the ring and with it for the upper
- * half (TorusZone of SimGrid 3.32 to 4.1). A ring of two hosts has two
+ * half (TorusZone of SimGrid 3.32 to 4.1); with ties=up all of them upwards, so
+ * that the torus looks the same from every host. A ring of two hosts has two
  * cables, of which this routing uses one; a dimension of size 1 has none. */
 #include "topo_priv.h"
 
 #include <stdio.h>
 
-enum { DIMS };
+enum { DIMS, TIES };
 
 struct grid {
     struct net_dims dims;
     int per;
-    bool wrap;
+    bool wrap, even; /* even: ties go up everywhere */
     int64_t stride[NET_MAX_DIMS];
     int64_t cables[NET_MAX_DIMS]; /* the first cable of a dimension */
 };
@@ -25,7 +26,10 @@ struct grid {
 static const struct pdl_param params[] = {
     {"dims", PDL_PARAM_DIMS, NULL, 1, NET_MAX_HOSTS, NULL,
      "hosts along each dimension, the first runs fastest"},
+    {"ties", PDL_PARAM_CHOICE, "simgrid", 0, 0, "simgrid|up",
+     "where both ways round are equally long: as SimGrid, or up"},
 };
+enum { NPARAMS = sizeof params / sizeof params[0] }; /* a mesh has no ties */
 // clang-format on
 
 /* The cable of dimension j that starts at a host: of a torus every host has
@@ -43,6 +47,8 @@ static bool go_up(const struct grid *g, int64_t from, int64_t to, int64_t d)
 {
     if (!g->wrap)
         return to > from;
+    if (g->even)
+        return (to - from + d) % d <= d / 2;
     return (to > from && to <= from + d / 2) ||
            (from > d / 2 && (from + d / 2) % d >= to);
 }
@@ -153,6 +159,7 @@ static enum pdl_status make(pdl_arena *a, const struct pdl_topo_values *v,
     g->dims = v->v[DIMS].dims;
     g->per = net_per_cable(v);
     g->wrap = wrap;
+    g->even = wrap && v->v[TIES].i == 1;
     st = count(g, &hosts, &cables, err);
     if (st != PDL_OK)
         return st;
@@ -164,7 +171,7 @@ static enum pdl_status make(pdl_arena *a, const struct pdl_topo_values *v,
         if (g->dims.d[j] > 2)
             net_may_turn(net, g->stride[j], g->dims.d[j]);
     net->route = route;
-    net->tied = tied;
+    net->tied = g->even ? NULL : tied;
     net->link_name = link_name;
     net->shape = g;
     return net_cables_done(&c);
@@ -189,7 +196,7 @@ const struct pdl_topo net_torus = {
     .source = "SimGrid TorusZone",
     .example = "torus:8x8x16",
     .params = params,
-    .nparams = sizeof params / sizeof params[0],
+    .nparams = NPARAMS,
     .build = torus,
 };
 
@@ -200,6 +207,6 @@ const struct pdl_topo net_mesh = {
     .source = "textbook",
     .example = "mesh:4x4",
     .params = params,
-    .nparams = sizeof params / sizeof params[0],
+    .nparams = NPARAMS - 1,
     .build = mesh,
 };

@@ -43,6 +43,8 @@ static const struct fold_case {
     {"allgather",      "kautz",            "kautz:d=4",                5},
     {"alltoall",       "pairwise",         "torus:4x5",                5},
     {"alltoall",       "pairwise",         "torus:5x3x3",              3},
+    {"alltoall",       "pairwise",         "torus:5x4,ties=up",        4},
+    {"alltoall",       "pairwise",         "torus:4x6,ties=up",        6},
     {"alltoall",       "pairwise",         "dln:q=4,p=2",              16},
     {"alltoall",       "pairwise",         "fat-tree:down=4x4,up=1x2", 4},
     {"alltoall",       "linear",           "dln:q=3,p=2",              8},
@@ -171,6 +173,7 @@ static void ways_turn_where_a_network_says_so(void **state)
     static const char *const nets[] = {
         "torus:4x5x3",
         "torus:6x4",
+        "torus:6x4,ties=up",
         "torus:7",
         "dln:q=4,p=2",
         "dln:q=3,p=1,ranks=3",
