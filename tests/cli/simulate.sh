@@ -70,6 +70,12 @@ for wrong in 's/500000b from/400000b from/' 's/b requires a/b requires c/' \
     echo "exit $?"
 done
 $paradl simulate allreduce --algorithm ring --topology dragonfly:groups=4,chassis=2,routers=4,nodes=2 --size 1MiB --share rtt --exact --json | grep '"time_s"'
+# groups at once: neighbours do not meet, strided ones share what joins leaves
+$paradl simulate allreduce --algorithm ring --topology fat-tree:down=4x4,up=1x1 --size 1MiB --groups 4
+$paradl simulate allreduce --algorithm ring --topology fat-tree:down=4x4,up=1x1 --size 1MiB --groups 4 --strided
+$paradl simulate allreduce --algorithm ring --topology star:hosts=4 --size 1MiB --ranks 4
+$paradl simulate allreduce --algorithm ring --topology star:hosts=8 --size 1MiB --groups 3
+echo "exit $?"
 # ranks where a file says, ways and cables that are not as usual
 echo 0 5 10 15 >where
 $paradl simulate allreduce --algorithm ring --topology torus:4x4 --size 1MiB --ranks 4 --mapping where

@@ -21,6 +21,11 @@ static const struct pdl_opt opts[] = {
      "number of ranks (one a host)"},
     {"density", 0, PDL_OPT_NUM, AT(density), "Q", NULL,
      "share of non-zeros, for the sparse algorithms"},
+    {"groups", 0, PDL_OPT_COUNT, AT(groups), "N", NULL,
+     "the ranks are N groups of neighbours, each of which does it, all at once: "
+     "groups of a plan, jobs beside one another (1)"},
+    {"strided", 0, PDL_OPT_FLAG, AT(strided), NULL, NULL,
+     "with --groups: every N-th rank is of a group"},
     {"mapping", 0, PDL_OPT_TEXT, AT(mapping), "HOW", NULL,
      "which host a rank is on: linear, random, reverse, or FILE with the number "
      "of each rank's (linear)"},
@@ -134,6 +139,18 @@ static enum pdl_status prepare_trace(pdl_arena *a, const char *path,
                          &out->hosts, err);
 }
 
+/* Ranks of all groups, and those of one. */
+static enum pdl_status split(const struct cli_simulate_options *o, int *ranks,
+                             int *groups, struct pdl_err *err)
+{
+    *groups = o->groups ? (int)o->groups : 1;
+    if (*groups < 1 || *groups > *ranks || *ranks % *groups != 0)
+        return pdl_fail(err, PDL_EINVAL, "%d ranks are not %d equal groups",
+                        *ranks, *groups);
+    *ranks /= *groups;
+    return PDL_OK;
+}
+
 static enum pdl_status prepare(pdl_arena *a, const char *collective,
                                const struct cli_simulate_options *o,
                                struct cli_simulation *out, struct pdl_err *err)
@@ -145,14 +162,79 @@ static enum pdl_status prepare(pdl_arena *a, const char *collective,
     enum pdl_status st;
 
     size.ranks = o->ranks ? (int)o->ranks : program ? 0 : out->net->nhosts;
-    st = cli_job_make(a, collective, spec, out->net, &size, &out->job, err);
+    out->groups = 1;
+    st = size.ranks ? split(o, &size.ranks, &out->groups, err) : PDL_OK;
+    if (st == PDL_OK)
+        st =
+            cli_job_make(a, collective, spec, out->groups > 1 ? NULL : out->net,
+                         &size, &out->job, err);
     if (st == PDL_OK && strcmp(out->job.alg->collective->name, collective) != 0)
         st = pdl_fail(err, PDL_EINVAL, "%s is a program for %s", spec,
                       out->job.alg->collective->name);
     if (st == PDL_OK)
-        st = cli_map_ranks(a, out->net, out->job.nranks, o->mapping, o->seed,
-                           &out->hosts, err);
+        st = cli_map_ranks(a, out->net, out->job.nranks * out->groups,
+                           o->mapping, o->seed, &out->hosts, err);
     return st;
+}
+
+/* ---- several groups at once --------------------------------------------- */
+
+struct groups {
+    struct pdl_traffic one;
+    int n; /* so many; strided: every n-th rank is of one */
+    bool strided;
+};
+
+static int member(const struct groups *g, int rank)
+{
+    return g->strided ? rank / g->n : rank % g->one.nranks;
+}
+
+/* The peer's number among all, of a rank's own group. */
+static int peer(const struct groups *g, int rank, int member)
+{
+    if (member < 0)
+        return member;
+    return g->strided ? member * g->n + rank % g->n
+                      : rank / g->one.nranks * g->one.nranks + member;
+}
+
+static int64_t groups_nops(void *ctx, int rank)
+{
+    const struct groups *g = ctx;
+
+    return g->one.nops(g->one.ctx, member(g, rank));
+}
+
+static void groups_op(void *ctx, int rank, int64_t i,
+                      struct pdl_traffic_op *out)
+{
+    const struct groups *g = ctx;
+
+    g->one.op(g->one.ctx, member(g, rank), i, out);
+    out->send_to = peer(g, rank, out->send_to);
+    out->recv_from = peer(g, rank, out->recv_from);
+}
+
+static int64_t groups_alike(void *ctx, int64_t i)
+{
+    const struct groups *g = ctx;
+
+    return g->one.alike(g->one.ctx, i);
+}
+
+/* g must outlive *t. */
+static void put_together(const struct cli_simulate_options *o,
+                         const struct cli_simulation *out, struct groups *g,
+                         struct pdl_traffic *t)
+{
+    *g = (struct groups){*t, out->groups, o->strided};
+    t->nranks *= out->groups;
+    t->ctx = g;
+    t->nops = groups_nops;
+    t->op = groups_op;
+    t->alike = g->one.alike ? groups_alike : NULL;
+    t->turns = (struct pdl_turns){.n = 0};
 }
 
 /* How often in a row. A program under SMPI calls a collective in a loop, and
@@ -164,9 +246,9 @@ static enum pdl_status prepare(pdl_arena *a, const char *collective,
 static void settle_calls(const struct cli_simulate_options *o,
                          struct cli_simulation *out)
 {
-    int64_t messages = out->trace
-                           ? INT64_MAX
-                           : pdl_coll_nsteps(&out->job, 0) * out->job.nranks;
+    int64_t messages = out->trace ? INT64_MAX
+                                  : pdl_coll_nsteps(&out->job, 0) *
+                                        out->job.nranks * out->groups;
     bool calls = !out->trace && is_calls(o, out->net);
     bool loop = is(o->model, "smpi") && !calls && !o->repeat &&
                 !(o->jitter > 0) && messages <= SMPI_MESSAGES / SMPI_CALLS;
@@ -212,12 +294,15 @@ static enum pdl_status run_calls(pdl_arena *a,
                                     .work_s = out->work_s,
                                     .seed = (uint64_t)o->seed};
     struct pdl_traffic traffic;
+    struct groups groups;
 
     if (out->trace) {
         loop.once = out->traced;
         loop.once.host_of_rank = out->hosts;
     } else {
         pdl_coll_traffic(&out->job, out->hosts, &loop.once);
+        if (out->groups > 1)
+            put_together(o, out, &groups, &loop.once);
     }
     traffic = loop.once;
     if (out->times > 1 || out->jitter_s > 0 || out->start_s > 0 ||
@@ -238,7 +323,7 @@ static enum pdl_status simulate(pdl_arena *a,
     if (st == PDL_OK)
         take_one_of(out);
     /* a job with too many steps to list has a time but no rounds */
-    if (st == PDL_OK && !out->trace &&
+    if (st == PDL_OK && !out->trace && out->groups == 1 &&
         pdl_coll_contention(&out->job, out->net, out->hosts, a, &out->rounds,
                             &out->nrounds, NULL) != PDL_OK)
         out->nrounds = 0;

@@ -75,6 +75,8 @@ void cli_simulation_json(const struct cli_simulate_options *o,
     pdl_json_kstr(&j, "topology", o->topology);
     pdl_json_kint(&j, "size_bytes", o->size);
     pdl_json_kint(&j, "ranks", r->job.nranks);
+    if (r->groups > 1)
+        pdl_json_kint(&j, "groups", r->groups);
     if (o->repeat || r->times > 1)
         pdl_json_kint(&j, "repeat", r->times);
     if (r->jitter_s > 0)
@@ -205,10 +207,12 @@ static void print_what(const struct cli_simulate_options *o,
                    pdl_unit_format(time, PDL_UNIT_SECONDS, text, sizeof text));
         return;
     }
-    cli_say(2, "%s/%s, %s on %d ranks, %s", r->job.alg->collective->name,
+    if (r->groups > 1)
+        snprintf(rate, sizeof rate, "%d groups of ", r->groups);
+    cli_say(2, "%s/%s, %s on %s%d ranks, %s", r->job.alg->collective->name,
             r->job.alg->name,
             pdl_unit_format((double)o->size, PDL_UNIT_BYTES, text, sizeof text),
-            r->job.nranks, o->topology);
+            r->groups > 1 ? rate : "", r->job.nranks, o->topology);
     pdl_printf(cli_out(), "time           %s (%s of buffer)\n",
                pdl_unit_format(time, PDL_UNIT_SECONDS, text, sizeof text),
                pdl_unit_format(time > 0 ? (double)o->size / time : 0,
