@@ -7,6 +7,8 @@ sed 's/algorithm: .*}/algorithm: A}/' t.yaml
 $paradl tune vgg16 --system abci-v100:nodes=2,nic=1x125MB/s --strategy data=8 --batch 64 | grep -o '^compress\|^do not compress'
 $paradl tune resnet50 --system dgx-h100:nodes=2 --strategy data=16 --batch 1024 --lossless | grep -o '^compress\|^do not compress'
 $paradl tune alexnet --framework pytorch --system abci-v100:nodes=4,nic=1x3.125GB/s --strategy data=16 --batch 512 | grep -o 'of [0-9]* layers only'
+$paradl plan vgg16 --system abci-v100:nodes=2,nic=1x125MB/s --pes 8 --batch 64 --strategies data --framework none --collectives | grep -o '^collectives: .*compress=[a-z]*'
+$paradl plan vgg16 --system abci-v100 --pes 1 --batch 8 --framework none --collectives | grep -o '^collectives: nothing'
 $paradl tune lenet5 --system dgx-a100 --strategy data=8,zero=1 --batch 64; echo "rc $?"
 $paradl tune lenet5 --system dgx-a100 --strategy serial --batch 64; echo "rc $?"
 $paradl tune lenet5 --system dgx-a100; echo "rc $?"

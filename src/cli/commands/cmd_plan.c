@@ -8,6 +8,7 @@
 #include "cli/questions/framework.h"
 #include "cli/questions/handover.h"
 #include "cli/questions/runs.h"
+#include "cli/questions/tuned.h"
 #include "cli/output/projection.h"
 
 #include <math.h>
@@ -20,7 +21,7 @@ struct options {
     int64_t top, max_pes;
     const char *strategies, *goal, *emit, *report, *export, *output, *against,
         *offload, *evidence;
-    bool space, per_layer, details;
+    bool space, per_layer, details, collectives;
     double seconds, tokens, measured_s;
     struct cli_epoch_options epoch;
 };
@@ -59,6 +60,8 @@ static const struct pdl_opt opts[] = {
     CLI_EVIDENCE_OPT("own measured runs, which plans are anchored to and ranked by"),
     {"per-layer", 0, PDL_OPT_FLAG, AT(per_layer), NULL, NULL,
      "find a strategy for each layer, and compare it with the best for all"},
+    {"collectives", 0, PDL_OPT_FLAG, AT(collectives), NULL, NULL,
+     "also how the gradients of the best are best exchanged ('paradl tune')"},
     {"seconds", 0, PDL_OPT_TIME, AT(seconds), "TIME", NULL,
      "stop after so long and print the best so far"},
     {"space", 0, PDL_OPT_FLAG, AT(space), NULL, NULL,
@@ -89,6 +92,7 @@ struct search {
     struct cli_for whose;
     struct pdl_found mine;    /* --against */
     struct cli_epochs epochs; /* --shuffle; none where nothing fits */
+    struct cli_tuned tuned;   /* --collectives */
     double least_s;    /* the shortest step; 0: none fits, or not asked */
     pdl_answer *asked; /* who asks; NULL: the program's user */
 };
@@ -255,6 +259,7 @@ static void print_json(struct search *s, const struct extent *e,
     pdl_json_end(&w);
     if (s->r.n > 0)
         cli_training_json(&w, &s->r.list[0], &s->j->sys, s->o->tokens);
+    cli_tuned_json(&w, &s->tuned);
     if (s->epochs.n > 0)
         cli_epochs_json(&w, &s->epochs);
     if (s->o->against && s->r.n > 0)
@@ -674,6 +679,9 @@ static enum pdl_status find_all(struct search *s, struct options *o,
         st = know_mine(s, err);
     if (st == PDL_OK)
         st = run(s, !s->args->quiet && cli_progress(), err);
+    if (st == PDL_OK && o->collectives && s->r.feasible > 0)
+        st = cli_tune_best(s->arena, &o->q, s->r.list[0].strategy, s->j,
+                           &s->tuned, err);
     return st == PDL_OK ? price_epochs(s, err) : st;
 }
 
@@ -698,6 +706,8 @@ static void print_all(struct search *s, double seconds)
     print_first(s);
     if (s->r.n > 0)
         cli_training_text(&s->r.list[0], &s->j->sys, o->tokens);
+    if (o->collectives && s->r.feasible > 0)
+        cli_tuned_text(&s->tuned);
     if (s->epochs.n > 0)
         cli_epochs_text(&s->epochs);
     if (o->against && s->r.n > 0)
