@@ -95,7 +95,7 @@ static bool reserve(struct goal *g, void *list, int64_t n, int64_t *cap,
     return *at != NULL;
 }
 
-/* ---- words ---------------------------------------------------------------- */
+/* ---- words --------------------------------------------------------------- */
 
 enum { MOST_WORDS = 12 };
 struct words {
@@ -202,7 +202,7 @@ static enum pdl_status demand(struct goal *g, struct words *w)
     return PDL_OK;
 }
 
-/* ---- one rank ------------------------------------------------------------- */
+/* ---- one rank ------------------------------------------------------------ */
 
 static int by_label(const void *a, const void *b)
 {
@@ -379,7 +379,7 @@ static enum pdl_status read_rank(struct goal *g, struct words *w)
     return st == PDL_OK ? place_all(g) : st;
 }
 
-/* ---- who meets whom ------------------------------------------------------- */
+/* ---- who meets whom ------------------------------------------------------ */
 
 struct half {
     int from, to;
@@ -449,7 +449,7 @@ static enum pdl_status check_pairs(struct goal *g)
     return PDL_OK;
 }
 
-/* ---- as traffic ----------------------------------------------------------- */
+/* ---- as traffic ---------------------------------------------------------- */
 
 static int64_t nops(void *ctx, int rank)
 {

@@ -421,6 +421,7 @@ static enum pdl_status build_net(pdl_arena *a, const struct pdl_topo_values *v,
 {
     struct pdl_topo_values *keep = PDL_NEW(a, struct pdl_topo_values, 1);
     struct pdl_net *net = PDL_NEW(a, struct pdl_net, 1);
+    const struct pdl_net *made;
     enum pdl_status st;
 
     if (!keep || !net)
@@ -431,15 +432,15 @@ static enum pdl_status build_net(pdl_arena *a, const struct pdl_topo_values *v,
     net->spec = pdl_arena_strdup(a, spec);
     if (!net->spec)
         return pdl_fail(err, PDL_ENOMEM, "%s: out of memory", v->topo->name);
+    made = net;
     st = v->topo->build(a, keep, net, err);
-    *out = net;
     if (st == PDL_OK && (*v->fail || *v->slow))
-        st = net_harm(a, net, v->fail, v->slow, out, err);
-    if (st != PDL_OK)
-        return st;
-    return spread_of(v) == PDL_SPREAD_NONE
-               ? PDL_OK
-               : net_spread(a, *out, spread_of(v), out, err);
+        st = net_harm(a, net, v->fail, v->slow, &made, err);
+    if (st == PDL_OK && spread_of(v) != PDL_SPREAD_NONE)
+        st = net_spread(a, made, spread_of(v), &made, err);
+    if (st == PDL_OK)
+        *out = made;
+    return st;
 }
 
 enum pdl_status net_make_at(pdl_arena *a, const char *spec, int depth,

@@ -3,8 +3,8 @@
  * Which layers to compress: gradients that travel while backward still computes
  * cost nothing, small ones gain nothing. Tried are the layers whose gradients
  * come last, those that come first, those that are large, each from many points
- * on; then one layer after the other is turned while that helps. Every try is an
- * estimate, a sum over the gradients. */
+ * on; then one layer after the other is turned while that helps. Every try is
+ * an estimate, a sum over the gradients. */
 #include "tune_priv.h"
 
 #include <math.h>

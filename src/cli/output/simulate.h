@@ -19,8 +19,8 @@ struct cli_simulation {
     struct pdl_coll_job job; /* of a trace: the number of ranks */
     const char *trace;       /* its file; NULL: a collective */
     struct pdl_traffic traced;
-    int groups; /* that do the job at once, each of job.nranks */
-    int *hosts; /* of all ranks of all groups */
+    int groups;                /* that do the job at once, each of job.nranks */
+    int *hosts;                /* of all ranks of all groups */
     struct pdl_sim_result sim; /* of one, but links of all `times` */
     int64_t times;
     double jitter_s, start_s, work_s;
