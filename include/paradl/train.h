@@ -102,6 +102,14 @@ struct pdl_train_options {
     /* a folder, or the beginning of a file's name, for what the plan lets wait
      * elsewhere (offload=activations); NULL: the host's memory */
     const char *far;
+    /* of a stage of a pipeline: bytes that its computing memory leaves to
+     * another trainer, before the stage's first message comes and from its
+     * last one on */
+    int64_t guest;
+    /* tensors lie in what this one leaves, which outlives it: the caller lets
+     * only one guest run at a time, and puts its weights in before; NULL:
+     * memory of its own. On the host only. */
+    const struct pdl_trainer *room;
 };
 
 typedef struct pdl_trainer pdl_trainer;

@@ -177,6 +177,7 @@ struct pdl_trainer {
     bool has_rings;
     struct train_far *far; /* what waits elsewhere; NULL: nothing */
     char *memory, *scratch;
+    int64_t guest; /* where in it another's may be */
     struct pdl_train_memory sizes;
 
     struct train_groups {

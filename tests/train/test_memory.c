@@ -198,11 +198,76 @@ static void memory_of_micro_batches_is_what_was_projected(void **state)
         }
 }
 
+/* ---- guests --------------------------------------------------------- */
+
+struct pair {
+    const struct pdl_plan *plan;
+    int64_t guest, arena;
+    bool opened;
+    struct pdl_err why; /* it is not */
+};
+
+/* Rank 1 leaves bytes to rank 0's trainer. */
+static enum pdl_status open_guest(void *ctx, pdl_comm *comm,
+                                  struct pdl_err *err)
+{
+    struct pair *x = ctx;
+    struct pdl_train_options opt = {.guest = x->guest};
+    struct pdl_train_memory m;
+    pdl_trainer *host = NULL, *guest = NULL;
+    enum pdl_status st;
+
+    if (pdl_comm_rank(comm) == 0)
+        return PDL_OK;
+    st = pdl_trainer_open(x->plan, comm, &opt, &host, err);
+    if (st != PDL_OK)
+        return st;
+    pdl_trainer_memory(host, &m);
+    x->arena = m.arena;
+    assert_true(host->guest + x->guest <= m.arena || x->guest == 0);
+    opt = (struct pdl_train_options){.room = host};
+    x->opened =
+        pdl_trainer_open(x->plan, comm, &opt, &guest, &x->why) == PDL_OK;
+    if (x->opened) {
+        assert_ptr_equal(guest->memory, host->memory + host->guest);
+        assert_true(guest->memory + guest->sizes.arena <= guest->scratch);
+    }
+    pdl_trainer_close(guest);
+    pdl_trainer_close(host);
+    return PDL_OK;
+}
+
+/* What a stage has between its messages is free around them; what is kept from
+ * step to step, and what is sent, is not. */
+static void a_stage_leaves_room_around_its_messages(void **state)
+{
+    pdl_arena *a = pdl_arena_create((size_t)1 << 28);
+    struct pair x = {.plan = lowered(a, RESNET, "pipe=2(m=1)", 4)};
+    struct pdl_err err = {"", ""};
+    int64_t alone;
+
+    (void)state;
+    assert_int_equal(pdl_train_virtual(2, 60, open_guest, &x, &err), PDL_OK);
+    assert_false(x.opened);
+    assert_non_null(strstr(x.why.msg, "no room for another"));
+    alone = x.arena;
+    x.guest = 1 << 20; /* less than is free, and than a stage wants */
+    assert_int_equal(pdl_train_virtual(2, 60, open_guest, &x, &err), PDL_OK);
+    assert_false(x.opened);
+    assert_int_equal(x.arena, alone);
+    x.guest = 2 * alone;
+    assert_int_equal(pdl_train_virtual(2, 60, open_guest, &x, &err), PDL_OK);
+    assert_true(x.opened);
+    assert_true(x.arena > 2 * alone && x.arena < 3 * alone);
+    pdl_arena_destroy(a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(memory_is_what_was_projected),
         cmocka_unit_test(memory_of_micro_batches_is_what_was_projected),
+        cmocka_unit_test(a_stage_leaves_room_around_its_messages),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

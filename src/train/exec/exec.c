@@ -121,6 +121,21 @@ static int64_t rounded(int64_t bytes)
     return (bytes + 64) / 64 * 64;
 }
 
+static enum pdl_status move_in(pdl_trainer *t, struct pdl_err *err)
+{
+    const pdl_trainer *r = t->opt.room;
+
+    if (t->device || r->device ||
+        rounded(t->sizes.arena) + rounded(t->sizes.scratch) > r->opt.guest)
+        return pdl_fail(err, PDL_EINVAL,
+                        "a trainer on the host that leaves %lld bytes has no "
+                        "room for another",
+                        (long long)r->opt.guest);
+    t->memory = r->memory + r->guest;
+    t->scratch = t->memory + rounded(t->sizes.arena);
+    return train_far_open(t, err);
+}
+
 /* Where ranks share a node, in memory that they share: a message is then one
  * copy, from tensor to tensor. */
 static enum pdl_status allocate(pdl_trainer *t, struct pdl_err *err)
@@ -128,6 +143,8 @@ static enum pdl_status allocate(pdl_trainer *t, struct pdl_err *err)
     int64_t sizes[] = {t->sizes.arena, t->sizes.scratch};
     char **to[] = {&t->memory, &t->scratch};
 
+    if (t->opt.room)
+        return move_in(t, err);
     for (int i = 0; i < 2; i++) {
         int64_t n = rounded(sizes[i]);
         void *p = NULL;
@@ -151,7 +168,7 @@ static void give_back(pdl_trainer *t)
     train_staged_close(t);
     for (int i = 0; t->wide && i < t->plan->ntensors; i++)
         train_give_memory(t, t->wide[i]);
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2 && !t->opt.room; i++)
         if (!t->device)
             (void)!pdl_comm_free(t->world, from[i], NULL);
         else if (t->backend_state)

@@ -21,7 +21,8 @@ enum { ALIGN = 64 };
 struct block {
     int64_t bytes, offset;
     int first, last;
-    bool far; /* not in the arena */
+    int from, to; /* of a guest: between these steps others have its place */
+    bool far;     /* not in the arena */
 };
 
 /* Blocks that lie side by side, or one alone. */
@@ -305,6 +306,29 @@ static void find_lives(struct planner *pl)
     }
 }
 
+/* What is left to another trainer: from the message that a stage begins with to
+ * the one that it ends with, nothing. */
+static struct block *add_guest(struct planner *pl)
+{
+    pdl_trainer *t = pl->t;
+    struct block *b = &pl->blocks[new_block(pl, t->opt.guest)];
+
+    b->first = b->from = b->to = 0;
+    b->last = t->nsteps;
+    new_bundle(pl, 1);
+    for (int i = 0; i < t->nsteps; i++) {
+        const struct train_action *s = &t->steps[i];
+
+        if (s->kind != TRAIN_OP || s->micro == TRAIN_UPDATE)
+            continue;
+        if (t->plan->ops[s->op].kind == PDL_PLAN_OP_RECV && b->from == 0)
+            b->from = i;
+        if (t->plan->ops[s->op].kind == PDL_PLAN_OP_SEND)
+            b->to = i;
+    }
+    return b;
+}
+
 /* ---- offsets ---------------------------------------------------------------- */
 
 static int by_size(const void *a, const void *b)
@@ -317,6 +341,17 @@ static int by_size(const void *a, const void *b)
                                       : (x->b > y->b ? 1 : -1);
 }
 
+static bool is_between(const struct block *b, const struct block *guest)
+{
+    return b->first > guest->from && b->last < guest->to;
+}
+
+static bool are_together(const struct block *a, const struct block *b)
+{
+    return a->last >= b->first && a->first <= b->last && !is_between(a, b) &&
+           !is_between(b, a);
+}
+
 /* placed[] is sorted by offset: the first gap from `at` on that is large
  * enough. */
 static int64_t lowest(const struct place *placed, int n, const struct block *b,
@@ -325,7 +360,7 @@ static int64_t lowest(const struct place *placed, int n, const struct block *b,
     for (int i = 0; i < n; i++) {
         const struct block *o = placed[i].b;
 
-        if (o->last < b->first || o->first > b->last)
+        if (!are_together(o, b))
             continue;
         if (o->offset - at >= b->bytes)
             return at;
@@ -394,7 +429,8 @@ static int64_t most_live(const struct planner *pl, int64_t *change)
     int64_t live = 0, most = 0;
 
     for (int i = 0; i < pl->nblocks; i++)
-        if (pl->blocks[i].last >= 0 && !pl->blocks[i].far) {
+        if (pl->blocks[i].last >= 0 && !pl->blocks[i].far &&
+            pl->blocks[i].to == 0) { /* a guest's may be another's, too */
             change[pl->blocks[i].first] += pl->blocks[i].bytes;
             change[pl->blocks[i].last + 1] -= pl->blocks[i].bytes;
         }
@@ -438,6 +474,7 @@ enum pdl_status train_plan_memory(pdl_trainer *t, struct pdl_err *err)
     pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
     struct planner pl = {.t = t};
     struct place *placed = NULL;
+    struct block *guest = NULL;
     int64_t *change = NULL;
 
     t->alias = PDL_NEW(t->arena, int, t->capacity + 1);
@@ -446,10 +483,10 @@ enum pdl_status train_plan_memory(pdl_trainer *t, struct pdl_err *err)
     t->loads = PDL_NEW(t->arena, bool, t->capacity + 1);
     t->offset = PDL_NEW(t->arena, int64_t, n + 1);
     if (a) {
-        pl.blocks = PDL_NEW(a, struct block, n + 1);
+        pl.blocks = PDL_NEW(a, struct block, n + 2);
         pl.block_of = PDL_NEW(a, int, n + 1);
-        pl.bundles = PDL_NEW(a, struct bundle, n + 1);
-        placed = PDL_NEW(a, struct place, n + 1);
+        pl.bundles = PDL_NEW(a, struct bundle, n + 2);
+        placed = PDL_NEW(a, struct place, n + 2);
         change = PDL_NEW(a, int64_t, t->nsteps + 3);
     }
     if (!t->alias || !t->handed || !t->sent || !t->loads || !t->offset ||
@@ -461,12 +498,15 @@ enum pdl_status train_plan_memory(pdl_trainer *t, struct pdl_err *err)
         pl.block_of[i] = -1;
     find_aliases(t);
     find_lives(&pl);
+    if (t->opt.guest > 0)
+        guest = add_guest(&pl);
     find_scratch(t);
     t->sizes.far = assign(&pl, placed, true);
     t->sizes.arena = assign(&pl, placed, false);
     t->sizes.live = most_live(&pl, change);
     t->sizes.state = state_bytes(t);
     write_offsets(&pl, n);
+    t->guest = guest ? guest->offset : 0;
     pdl_arena_destroy(a);
     return PDL_OK;
 }
