@@ -89,6 +89,7 @@ struct pdl_fed_job {
     int64_t batch;
     double lr, lr_decay;   /* factor of each round; 0: 1 */
     const char *optimizer; /* of a client; NULL: sgd without momentum */
+    const char *strategy;  /* of a client's devices; NULL: it has one */
     uint64_t seed;
     double drop;            /* share of clients that drop out of a round */
     double away;            /* share that cannot be asked in a round */

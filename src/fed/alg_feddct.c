@@ -6,9 +6,7 @@
  * the Jensen-Shannon divergence of what they say; lambda rises from 0 over the
  * first `warm` rounds (in the authors' script it never does). A device holds
  * one part; the owner of the samples computes the stems of all one after the
- * other (and again for their gradients, so that only one is in memory at a
- * time), and exchanges their outputs and gradients, which goes through the
- * executor like any other gradient, so that the stem learns, too. The server
+ * other, and exchanges their outputs and gradients (stems.c). The server
  * takes the plain mean over clusters; what is tested is the mean of the
  * logits. */
 #include "fed/fed_priv.h"

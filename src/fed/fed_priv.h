@@ -22,6 +22,11 @@ struct fed_pull {
 
 typedef struct fed_learner fed_learner;
 
+/* Of a part, its first layers up to a ReLU: computed by who owns the samples,
+ * and again for their gradients, or kept until then; or by the part's device
+ * like the rest, to compare with. */
+enum fed_stems { FED_STEMS_AGAIN, FED_STEMS_KEPT, FED_STEMS_WHOLE };
+
 struct fed_learner_options {
     const struct pdl_model *model;
     const pdl_io *io;
@@ -29,9 +34,10 @@ struct fed_learner_options {
     const char *optimizer, *backend;
     const struct pdl_augment *normalise; /* NULL: none; outlives it */
     uint64_t seed;
-    bool distils;     /* will be asked to */
-    int parts;        /* networks that are trained together; 0 is 1 */
-    bool keeps_stems; /* of all parts, until their gradients come back */
+    const char *strategy; /* of a client's devices; NULL: it has one */
+    bool distils;         /* will be asked to */
+    int parts;            /* networks that are trained together; 0 is 1 */
+    enum fed_stems stems; /* of the parts */
 };
 enum pdl_status fed_learner_open(const struct fed_learner_options *o,
                                  fed_learner **out, struct pdl_err *err);
@@ -44,6 +50,8 @@ const struct pdl_train_state *fed_learner_tensor(const fed_learner *l, int i,
 void fed_learner_start(const fed_learner *l, float *w); /* first values */
 int64_t fed_learner_memory(const fed_learner *l);       /* bytes of a client */
 int fed_learner_parts(const fed_learner *l);
+/* Bytes that stems and the rest of their parts have sent each other. */
+int64_t fed_learner_moved(const fed_learner *l);
 /* Numbers of a sample that leave the stem: the first layers up to a ReLU. */
 int64_t fed_learner_stem(const fed_learner *l);
 /* The weights of the last layer: [*from, *to) of the vector. */

@@ -37,8 +37,9 @@ static void describe(const struct fed *f, struct settings *s)
     snprintf(s->text[4], n, "%lld, %lld a round, only %lld, from round %lld",
              (long long)o->partition.clients, (long long)o->select,
              (long long)o->only, (long long)o->first_round);
-    snprintf(s->text[5], n, "epochs=%lld steps=%lld batch=%lld",
-             (long long)o->epochs, (long long)o->steps, (long long)o->batch);
+    snprintf(s->text[5], n, "epochs=%lld steps=%lld batch=%lld%s%s",
+             (long long)o->epochs, (long long)o->steps, (long long)o->batch,
+             o->strategy ? " " : none, o->strategy ? o->strategy : none);
     snprintf(s->text[6], n, "%s lr=%.17g decay=%.17g%s",
              o->optimizer ? o->optimizer : "sgd", o->lr, o->lr_decay,
              o->raw ? " raw" : "");

@@ -36,10 +36,28 @@ static void find_last(const struct pdl_plan *p, struct fed_places *out)
             out->back_op = i;
 }
 
+/* Of a plan of two stages: what the first sends, what it gets back. */
+static void find_messages(const struct pdl_plan *p, struct fed_places *out)
+{
+    for (int i = 0; i < p->nops && p->nstages == 2; i++) {
+        const struct pdl_plan_op *o = &p->ops[i];
+        int stage = o->nout > 0 ? p->tensors[o->out[0]].stage : 0;
+
+        if (o->kind == PDL_PLAN_OP_SEND && stage == 1)
+            out->out_op = i;
+        if (o->kind == PDL_PLAN_OP_SEND && stage == 0)
+            out->back_out_op = i;
+        if (o->kind == PDL_PLAN_OP_RECV && stage == 1)
+            out->in_op = i;
+        if (o->kind == PDL_PLAN_OP_RECV && stage == 0)
+            out->back_in_op = i;
+    }
+}
+
 enum pdl_status fed_places_find(pdl_arena *a, const struct pdl_plan *p,
                                 struct fed_places *out, struct pdl_err *err)
 {
-    *out = (struct fed_places){-1, -1, -1, -1, NULL, NULL};
+    *out = (struct fed_places){-1, -1, -1, -1, -1, -1, -1, -1, NULL, NULL};
     out->span = PDL_NEW(a, int, p->ntensors + 1);
     out->last_op = PDL_NEW(a, int, p->ntensors + 1);
     if (!out->span || !out->last_op)
@@ -51,6 +69,7 @@ enum pdl_status fed_places_find(pdl_arena *a, const struct pdl_plan *p,
             if (p->ops[i].kind != PDL_PLAN_OP_UPDATE)
                 out->last_op[p->ops[i].out[k]] = i;
     find_last(p, out);
+    find_messages(p, out);
     if (out->logits < 0 || out->features < 0)
         return pdl_fail(err, PDL_EINVAL,
                         "%s: has no last layer that classes come out of",

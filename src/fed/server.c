@@ -124,12 +124,14 @@ static enum pdl_status open_learner(struct fed *f, struct pdl_err *err)
         .optimizer = o->optimizer,
         .backend = o->backend,
         .seed = o->seed,
+        .strategy = o->strategy,
         .distils = f->alg->distils,
         .parts = f->alg->parts_key > 0
                      ? (int)fed_value(f, f->alg->parts_key - 1)
                      : 1,
-        .keeps_stems =
-            f->alg->stems_key > 0 && fed_value(f, f->alg->stems_key - 1) > 0};
+        .stems = f->alg->stems_key > 0
+                     ? (enum fed_stems)fed_value(f, f->alg->stems_key - 1)
+                     : FED_STEMS_AGAIN};
     int train = pdl_dataset_split(d, "train");
     enum pdl_status st = PDL_OK;
 

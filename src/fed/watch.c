@@ -9,25 +9,31 @@
 
 #include <string.h>
 
+/* The rank's samples, at their places in the batch. */
 static void copy_rows(float *to, const struct pdl_train_seen *seen)
 {
-    memcpy(to, seen->part.data,
-           (size_t)pdl_box_volume(&seen->part.box) * sizeof to[0]);
+    const struct pdl_box *b = &seen->part.box;
+    int64_t n = pdl_box_volume(b);
+
+    if (n > 0)
+        memcpy(to + n / (b->hi[0] - b->lo[0]) * b->lo[0], seen->part.data,
+               (size_t)n * sizeof to[0]);
 }
 
 static void pull(const struct fed_net *n, const struct fed_span *s, float *g)
 {
     const struct fed_pull *p = n->pull;
-    int64_t at = s->offset;
 
-    for (int64_t i = 0; p->squares && i < s->n; i++)
-        p->squares[at + i] += g[i] * g[i];
-    for (int64_t i = 0; p->add && i < s->n; i++)
-        g[i] += p->add[at + i];
-    for (int64_t i = 0; p->anchor && i < s->n; i++) {
-        double k = p->strength * (p->stiff ? (double)p->stiff[at + i] : 1);
+    for (int64_t i = 0; i < s->n; i++) {
+        int64_t at = s->index ? s->index[i] : s->offset + i;
+        double k = p->strength * (p->stiff ? (double)p->stiff[at] : 1);
 
-        g[i] += (float)(k * ((double)s->at[i] - (double)p->anchor[at + i]));
+        if (p->squares && s->owner)
+            p->squares[at] += g[i] * g[i];
+        if (p->add)
+            g[i] += p->add[at];
+        if (p->anchor)
+            g[i] += (float)(k * ((double)s->at[i] - (double)p->anchor[at]));
     }
 }
 
@@ -40,9 +46,28 @@ static void meet(struct fed_net *n, float *dlogits)
         return;
     n->exchanged = true;
     pthread_barrier_wait(&l->meeting);
-    fed_together(l->nets, n->part, n->rows, l->classes, l->net[0].logits,
-                 l->net[1].logits - l->net[0].logits,
+    fed_together(l->parts, n->part, n->rows, l->classes, l->net[0].logits,
+                 l->net[l->ranks].logits - l->net[0].logits,
                  n->together / (double)n->rows, dlogits);
+}
+
+/* Several ranks: each finds what all samples add, and takes its own. */
+static void distil_rows(struct fed_net *n, const struct pdl_train_seen *seen)
+{
+    fed_learner *l = n->l;
+    const struct pdl_box *b = &seen->part.box;
+    int64_t rows = n->rows < b->hi[0] ? n->rows : b->hi[0];
+    float *dz = seen->part.data;
+
+    pthread_barrier_wait(&l->looking); /* all have written their features */
+    memset(n->spread, 0,
+           (size_t)(l->opt.batch * l->width) * sizeof n->spread[0]);
+    (void)fed_distil(n->rows, l->width, n->taught, n->features, n->pull->distil,
+                     n->room, n->spread);
+    for (int64_t i = b->lo[0]; i < rows; i++)
+        for (int64_t k = 0; k < l->width; k++)
+            dz[(i - b->lo[0]) * l->width + k] += n->spread[i * l->width + k];
+    pthread_barrier_wait(&l->looking); /* before the next step writes others */
 }
 
 void fed_watch_step(void *ctx, const struct pdl_train_seen *seen)
@@ -52,15 +77,21 @@ void fed_watch_step(void *ctx, const struct pdl_train_seen *seen)
     int span = in->span[seen->tensor];
     bool distils = n->pull && n->pull->distil > 0 && n->features;
 
+    if (n->l->parts > 1)
+        fed_stem_seen(n, seen);
     if (distils && seen->tensor == in->features && seen->output == 0)
         copy_rows(n->features, seen);
-    if (n->l->nets > 1 && seen->tensor == in->logits && seen->output == 0)
+    if (n->l->parts > 1 && seen->tensor == in->logits && seen->output == 0)
         copy_rows(n->logits, seen);
     if (seen->op == in->loss_op && seen->output == 0)
         meet(n, seen->part.data);
-    if (distils && seen->op == in->back_op && seen->output == 0)
-        (void)fed_distil(n->rows, n->l->width, n->taught, n->features,
-                         n->pull->distil, n->room, seen->part.data);
+    if (distils && seen->op == in->back_op && seen->output == 0) {
+        if (n->l->ranks > 1)
+            distil_rows(n, seen);
+        else
+            (void)fed_distil(n->rows, n->l->width, n->taught, n->features,
+                             n->pull->distil, n->room, seen->part.data);
+    }
     if (n->pull && span >= 0 && seen->op == in->last_op[seen->tensor])
         pull(n, &n->span[span], seen->part.data);
 }
@@ -73,11 +104,11 @@ void fed_watch_teacher(void *ctx, const struct pdl_train_seen *seen)
         copy_rows(n->taught, seen);
 }
 
-/* The plan of tests has the same tensors, of larger batches. */
+/* The plan of tests has other tensors, of larger batches. */
 void fed_watch_tests(void *ctx, const struct pdl_train_seen *seen)
 {
     struct fed_net *n = ctx;
 
-    if (seen->tensor == n->in.logits && seen->output == 0)
+    if (seen->tensor == n->l->wide_in.logits && seen->output == 0)
         copy_rows(n->logits, seen);
 }

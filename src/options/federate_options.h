@@ -6,7 +6,7 @@
 
 struct federate_options {
     const char *data, *partition, *algorithm, *optimizer, *backend, *checkpoint,
-        *save, *result, *report, *load, *devices;
+        *save, *result, *report, *load, *devices, *strategy;
     int64_t clients, select, rounds, epochs, steps, batch, seed, samples;
     int64_t test_every, test_samples, ranks, threads, every, keep;
     double lr, lr_decay, drop, deadline, speed, spread, timeout;
@@ -46,6 +46,9 @@ static const struct pdl_opt federate_opts[] = {
      "factor of the rate in each round (default 1)"},
     {"optimizer", 0, PDL_OPT_TEXT, AT(optimizer), "NAME[:K=V,...]", NULL,
      "of clients (default sgd:momentum=0)"},
+    {"strategy", 0, PDL_OPT_TEXT, AT(strategy), "STRATEGY", NULL,
+     "of a client with several devices, threads here, e.g. data=2 (default: "
+     "it has one)"},
     {"drop", 0, PDL_OPT_NUM, AT(drop), "X", NULL,
      "share of the clients that drop out of a round (default 0)"},
     {"deadline", 0, PDL_OPT_TIME, AT(deadline), "TIME", NULL,

@@ -209,6 +209,7 @@ static void fill_job(struct federation *s)
                              .lr = o->lr > 0 ? o->lr : 0.05,
                              .lr_decay = o->lr_decay,
                              .optimizer = o->optimizer,
+                             .strategy = o->strategy,
                              .seed = (uint64_t)o->seed,
                              .test_every = o->test_every,
                              .test_samples = o->no_test ? -1 : o->test_samples,

@@ -13,25 +13,31 @@ struct world {
     float *w, *start, *other;
 };
 
-static void open_world(struct world *x, int64_t batch, bool norm, bool distils,
-                       int parts)
+static void open_with(struct world *x, struct fed_learner_options o, bool norm)
 {
-    struct fed_learner_options o = {.batch = batch,
-                                    .seed = 5,
-                                    .distils = distils,
-                                    .parts = parts,
-                                    .optimizer = "sgd:momentum=0.9"};
     struct pdl_err err = {"", ""};
 
     small_open(&x->s, 64, norm, "iid", 1);
+    o.seed = 5;
+    o.optimizer = "sgd:momentum=0.9";
     o.model = x->s.model;
     o.io = x->s.io;
-    assert_int_equal(fed_learner_open(&o, &x->l, &err), PDL_OK);
+    if (fed_learner_open(&o, &x->l, &err) != PDL_OK)
+        fail_msg("%s", err.msg);
     x->n = fed_learner_size(x->l);
     x->w = calloc((size_t)x->n, sizeof x->w[0]);
     x->start = calloc((size_t)x->n, sizeof x->w[0]);
     x->other = calloc((size_t)x->n, sizeof x->w[0]);
     fed_learner_start(x->l, x->start);
+}
+
+static void open_world(struct world *x, int64_t batch, bool norm, bool distils,
+                       int parts)
+{
+    struct fed_learner_options o = {
+        .batch = batch, .distils = distils, .parts = parts};
+
+    open_with(x, o, norm);
 }
 
 static void close_world(struct world *x)
@@ -278,6 +284,147 @@ static void every_part_learns_down_to_its_stem(void **state)
     close_world(&x);
 }
 
+/* Stems elsewhere, their results and gradients sent: the same bits, also where
+ * stems share a memory and are computed again. */
+static void split_parts_are_the_whole_ones(void **state)
+{
+    static const enum fed_stems ways[] = {FED_STEMS_WHOLE, FED_STEMS_KEPT,
+                                          FED_STEMS_AGAIN};
+    struct fed_lesson how = {
+        .ids = ids, .n = 7, .epochs = 3, .lr = 0.1, .together = 0.5};
+    struct fed_learner_options o = {.batch = 4, .parts = 3};
+    int64_t memory[3], stem = (int64_t)4 * (SIDE / 2) * (SIDE / 2);
+    struct world x[3];
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        o.stems = ways[i];
+        open_with(&x[i], o, true);
+        memory[i] = fed_learner_memory(x[i].l);
+        learn(&x[i], &how, x[i].other);
+        learn(&x[i], &how, x[i].w);
+        assert_int_equal(fed_learner_stem(x[i].l), stem);
+        /* twice six steps of four samples, there and back, of three parts */
+        assert_int_equal(fed_learner_moved(x[i].l),
+                         i == 0 ? 0 : 2 * 6 * 4 * 3 * 2 * 4 * stem);
+        assert_int_equal(x[i].n, x[0].n);
+        assert_memory_equal(x[i].start, x[0].start,
+                            (size_t)x[0].n * sizeof(float));
+        assert_memory_equal(x[i].w, x[0].w, (size_t)x[0].n * sizeof(float));
+        assert_memory_equal(x[i].w, x[i].other, (size_t)x[0].n * sizeof(float));
+    }
+    assert_true(memory[2] < memory[1]);
+    for (int i = 0; i < 3; i++)
+        close_world(&x[i]);
+}
+
+/* ---- a client of several devices ------------------------------------ */
+
+static void a_strategy_trains_the_same_model(void **state)
+{
+    enum { MOST = 4096 };
+    static float add[MOST], squares[2][MOST];
+    static const char *const how[] = {"data=2",   "data=4",    "filter=2",
+                                      "pipe=2",   "channel=2", "data=2,bn=sync",
+                                      "spatial=2"};
+    struct fed_pull pull = {.add = add, .strength = 0.3};
+    struct fed_lesson lesson = {
+        .ids = ids, .n = 7, .epochs = 2, .lr = 0.1, .pull = &pull};
+    struct world one, many;
+
+    (void)state;
+    for (int i = 0; i < MOST; i++)
+        add[i] = (float)(i % 7) * 0.01F;
+    for (int k = 0; k < (int)(sizeof how / sizeof how[0]); k++) {
+        struct fed_learner_options o = {.batch = 4};
+        bool sync = strstr(how[k], "sync") != NULL;
+
+        open_with(&one, o, sync);
+        o.strategy = how[k];
+        open_with(&many, o, sync);
+        assert_int_equal(one.n, many.n);
+        assert_true(furthest(one.start, many.start, one.n) == 0);
+        pull.anchor = one.start;
+        memset(squares, 0, sizeof squares);
+        pull.squares = squares[0];
+        learn(&one, &lesson, one.w);
+        pull.squares = squares[1];
+        learn(&many, &lesson, many.w);
+        assert_true(furthest(one.start, one.w, one.n) > 1e-2);
+        if (furthest(one.w, many.w, one.n) > 1e-5)
+            fail_msg("%s: %g", how[k], furthest(one.w, many.w, one.n));
+        assert_true(furthest(squares[0], squares[1], one.n) < 1e-5);
+        learn(&many, &lesson, many.other);
+        assert_memory_equal(many.w, many.other, (size_t)many.n * sizeof(float));
+        close_world(&one);
+        close_world(&many);
+    }
+}
+
+static void several_devices_distil_alike(void **state)
+{
+    struct fed_pull pull = {.distil = 1};
+    struct fed_lesson how = {
+        .ids = ids, .n = 7, .steps = 12, .lr = 0.1, .pull = &pull};
+    struct fed_learner_options o = {.batch = 4, .distils = true};
+    struct pdl_err err = {"", ""};
+    struct world one, two;
+    fed_learner *none;
+
+    (void)state;
+    open_with(&one, o, false);
+    o.strategy = "data=2";
+    open_with(&two, o, false);
+    learn(&one, &how, one.w);
+    learn(&two, &how, two.w);
+    assert_true(furthest(one.w, two.w, one.n) < 1e-5);
+    pull.distil = 0;
+    learn(&one, &how, one.other);
+    assert_true(furthest(one.w, one.other, one.n) > 1e-4);
+    o.model = one.s.model;
+    o.io = one.s.io;
+    o.strategy = "pipe=2";
+    assert_int_equal(fed_learner_open(&o, &none, &err), PDL_EINVAL);
+    assert_non_null(strstr(err.msg, "data=2"));
+    close_world(&one);
+    close_world(&two);
+}
+
+static void what_a_client_cannot_have_is_refused(void **state)
+{
+    static const struct {
+        const char *strategy;
+        int parts;
+        const char *text;
+    } cases[] = {
+        {"data=2", 2, "have no strategy"},
+        {"data=2,zero=1", 1, "zero= is not for clients"},
+        {"data=5", 1, "5"},
+        {"dataa=2", 1, "dataa"},
+    };
+    struct small s;
+
+    (void)state;
+    small_open(&s, 64, false, "iid", 1);
+    for (int i = 0; i < (int)(sizeof cases / sizeof cases[0]); i++) {
+        struct fed_learner_options o = {.model = s.model,
+                                        .io = s.io,
+                                        .batch = 4,
+                                        .strategy = cases[i].strategy,
+                                        .parts = cases[i].parts};
+        struct pdl_err err = {"", ""};
+        fed_learner *l;
+
+        if (fed_learner_open(&o, &l, &err) == PDL_OK)
+            fail_msg("%s is taken", cases[i].strategy);
+        if (!strstr(err.msg, cases[i].text))
+            fail_msg("%s: %s", cases[i].strategy, err.msg);
+    }
+    small_close(&s);
+}
+
+/* ---- votes ---------------------------------------------------------- */
+
 static void a_vote_is_by_the_mean_of_logits(void **state)
 {
     double loss, right[100], sum = 0, alone[100];
@@ -370,6 +517,10 @@ int main(void)
         cmocka_unit_test(a_distilled_model_stays_closer),
         cmocka_unit_test(the_gradient_of_agreement_is_its_slope),
         cmocka_unit_test(every_part_learns_down_to_its_stem),
+        cmocka_unit_test(split_parts_are_the_whole_ones),
+        cmocka_unit_test(a_strategy_trains_the_same_model),
+        cmocka_unit_test(several_devices_distil_alike),
+        cmocka_unit_test(what_a_client_cannot_have_is_refused),
         cmocka_unit_test(a_vote_is_by_the_mean_of_logits),
         cmocka_unit_test(a_bad_part_ends_them_all),
         cmocka_unit_test(alike_clients_are_one_cluster),

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Training of one client: steps of all ranks, a thread each. Parts of a divided
+ * network meet at every loss, and all ranks at the end of every step. */
+#include "fed/learner.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum pdl_status fed_threads(fed_learner *l, struct fed_net *net, int n,
+                            void *(*body)(void *net), struct pdl_err *err)
+{
+    pthread_t *id = calloc((size_t)n, sizeof id[0]);
+    int started = 1;
+
+    if (!id)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    pthread_mutex_lock(&l->gate); /* nobody begins before all are there */
+    while (started < n &&
+           pthread_create(&id[started], NULL, body, &net[started]) == 0)
+        started++;
+    l->cancelled = started < n;
+    pthread_mutex_unlock(&l->gate);
+    body(&net[0]);
+    for (int i = 1; i < started; i++)
+        pthread_join(id[i], NULL);
+    free(id);
+    return l->cancelled
+               ? pdl_fail(err, PDL_ENOENV, "cannot start %d threads", n)
+               : PDL_OK;
+}
+
+bool fed_net_ends(const struct fed_net *n)
+{
+    return n->in.logits >= 0 && n->l->parts > 1 && n->rank == n->l->ranks - 1;
+}
+
+/* Momentum and the like are of one visit. */
+static void forget(pdl_trainer *t)
+{
+    const struct pdl_train_state *s;
+
+    for (int i = 0; (s = pdl_trainer_state(t, i)); i++)
+        if (!s->weight)
+            memset(s->part.data, 0,
+                   (size_t)(pdl_box_volume(&s->part.box) *
+                            pdl_dtype_bits(s->part.dtype) / 8));
+}
+
+/* Batch `step` of the lesson: how many samples, and their ids. A pass over
+ * them ends with what is left. */
+static int64_t choose(const struct fed_lesson *x, int64_t step, int64_t batch,
+                      int64_t *ids)
+{
+    int64_t each = (x->n + batch - 1) / batch;
+    int64_t first = step % each * batch, n = x->n - first;
+    struct pdl_order o;
+
+    n = n < batch ? n : batch;
+    pdl_order_begin(&o, pdl_shuffle_find("global", NULL), x->key, step / each,
+                    x->n);
+    for (int64_t i = 0; i < n; i++)
+        ids[i] = x->ids[pdl_order_at(&o, first + i)];
+    return n;
+}
+
+static int64_t steps_of(const struct fed_lesson *x, int64_t batch)
+{
+    return x->steps > 0 ? x->steps : x->epochs * ((x->n + batch - 1) / batch);
+}
+
+/* The mean is over the samples that are there, not over the padding. */
+static void weigh(struct fed_net *n, int64_t rows)
+{
+    int64_t batch = n->l->opt.batch;
+
+    for (int64_t i = 0; i < batch; i++)
+        n->weights[i] = i < rows ? (double)batch / (double)rows : 0;
+    pdl_trainer_weigh(n->t, rows < batch ? n->weights : NULL);
+}
+
+static void add_up(struct fed_net *n, int64_t rows)
+{
+    double loss, right;
+
+    for (int64_t i = 0; i < rows; i++) {
+        pdl_trainer_saw(n->t, i, &loss, &right);
+        n->grade.loss_sum += loss;
+    }
+    n->grade.samples += rows;
+    n->grade.steps++;
+}
+
+static enum pdl_status one_step(struct fed_net *n, const struct fed_lesson *x,
+                                int64_t step, struct pdl_err *err)
+{
+    int64_t rows = choose(x, step, n->l->opt.batch, n->ids);
+    struct pdl_train_feed feed = pdl_train_list_feed(n->list, n->ids, rows);
+    struct pdl_train_result r;
+    enum pdl_status st = PDL_OK;
+
+    n->rows = rows;
+    n->exchanged = !fed_net_ends(n);
+    weigh(n, rows);
+    if (n->teacher && n->pull && n->pull->distil > 0)
+        st = pdl_trainer_evaluate(n->teacher, rows, &feed, &r, err);
+    fed_stem_enter(n, &feed);
+    if (st == PDL_OK)
+        st = pdl_trainer_step(n->t, x->step + step, x->lr, &feed, &r, err);
+    fed_stem_leave(n);
+    if (st == PDL_OK)
+        add_up(n, rows);
+    return st;
+}
+
+/* Ranks end together: one that cannot go on takes the others along. */
+static bool all_well(struct fed_net *n)
+{
+    fed_learner *l = n->l;
+
+    if (n->st != PDL_OK)
+        fed_stem_fail(l);
+    if (l->nets < 2)
+        return n->st == PDL_OK;
+    if (!n->exchanged) /* it failed on its way to the others */
+        pthread_barrier_wait(&l->meeting);
+    pthread_barrier_wait(&l->ending);
+    return !atomic_load(&l->bad);
+}
+
+static void *learn(void *arg)
+{
+    struct fed_net *n = arg;
+    const struct fed_lesson *x = n->l->lesson;
+    int64_t steps = steps_of(x, n->l->opt.batch);
+    bool well = true;
+
+    pthread_mutex_lock(&n->l->gate);
+    pthread_mutex_unlock(&n->l->gate);
+    if (n->l->cancelled)
+        return NULL;
+    for (int64_t i = 0; i < steps && well; i++) {
+        n->st = one_step(n, x, i, &n->err);
+        well = all_well(n);
+    }
+    pdl_trainer_weigh(n->t, NULL);
+    if (well && n->l->parts < 2 && n->l->ranks > 1) /* running statistics */
+        n->st = pdl_trainer_settle(n->t, &n->err);
+    return NULL;
+}
+
+static enum pdl_status begin(struct fed_net *n, const struct fed_lesson *x,
+                             const float *w, struct pdl_err *err)
+{
+    enum pdl_status st;
+
+    n->grade = (struct fed_grade){.bad = false};
+    n->st = PDL_OK;
+    n->err = (struct pdl_err){"", ""};
+    n->pull = x->pull;
+    n->together = x->together;
+    forget(n->t);
+    st = fed_spans_put(n->t, n->span, n->nspans, w, err);
+    if (st == PDL_OK && n->teacher)
+        st = fed_spans_put(n->teacher, n->teacher_span, n->nspans, w, err);
+    return st;
+}
+
+static bool is_finite(const float *w, int64_t n)
+{
+    bool ok = true;
+
+    for (int64_t i = 0; i < n; i++)
+        ok = ok && isfinite(w[i]);
+    return ok;
+}
+
+/* The cause, not its echo: who has lost another rank comes last. */
+static enum pdl_status verdict(const fed_learner *l, struct pdl_err *err)
+{
+    const struct fed_net *worst = NULL;
+
+    for (int i = 0; i < l->nets; i++) {
+        const struct fed_net *n = &l->net[i];
+
+        if (n->st != PDL_OK && n->st != PDL_EWRONG &&
+            (!worst || worst->st == PDL_ENOENV))
+            worst = n;
+    }
+    if (worst && err)
+        *err = worst->err;
+    return worst ? worst->st : PDL_OK;
+}
+
+/* A loss that is no number is the client's, and no error of ours. */
+static enum pdl_status conclude(fed_learner *l, float *w, struct fed_grade *out,
+                                struct pdl_err *err)
+{
+    enum pdl_status st = verdict(l, err);
+
+    *out = l->net[0].grade;
+    for (int i = 0; i < l->nets && st == PDL_OK; i++) {
+        struct fed_net *n = &l->net[i];
+
+        out->bad = out->bad || n->st == PDL_EWRONG;
+        if (n->st == PDL_OK)
+            st = fed_spans_take(n->t, n->span, n->nspans, w, err);
+    }
+    out->bad = out->bad || !is_finite(w, fed_learner_size(l));
+    return st;
+}
+
+enum pdl_status fed_learner_train(fed_learner *l, const struct fed_lesson *x,
+                                  float *w, struct fed_grade *out,
+                                  struct pdl_err *err)
+{
+    enum pdl_status st = PDL_OK;
+
+    *out = (struct fed_grade){.bad = false};
+    if (x->n == 0)
+        return PDL_OK;
+    l->lesson = x;
+    atomic_store(&l->bad, false);
+    fed_stem_begin(l);
+    for (int i = 0; i < l->nets && st == PDL_OK; i++)
+        st = begin(&l->net[i], x, w, err);
+    if (st == PDL_OK)
+        st = fed_threads(l, l->net, l->nets, learn, err);
+    return st == PDL_OK ? conclude(l, w, out, err) : st;
+}
