@@ -5,8 +5,9 @@ list=${1:?}
 [ -f "$list" ] || { echo "$list: nothing was installed from here"; exit 3; }
 while IFS= read -r file || [ -n "$file" ]; do
     rm -f -- "${DESTDIR:-}$file" || exit 4
-    case $file in
-    */paradl/*) rmdir --ignore-fail-on-non-empty -- "$(dirname "${DESTDIR:-}$file")" 2>/dev/null ;;
-    esac
+    own=$file
+    while own=$(dirname "$own"); [[ $own/ == */paradl/* ]]; do
+        rmdir -- "${DESTDIR:-}$own" 2>/dev/null || break
+    done
 done <"$list"
 rm -f -- "$list"
