@@ -457,6 +457,39 @@ static void a_part_is_not_priced_as_the_operator(void **state)
     pdl_arena_destroy(a);
 }
 
+/* Sums of gradients take what was measured at their size, not what a line
+ * through all sizes has. */
+static void an_allreduce_is_priced_by_its_size(void **state)
+{
+    static const int64_t v[2][2] = {{1 << 20, 100000}, {64 << 20, 20000000}};
+    static const struct pdl_ints times[] = {{v[0], 2}, {v[1], 2}};
+    static const struct pdl_collective_fit fit = {.op = "allreduce",
+                                                  .library = "paradl",
+                                                  .pes = 2,
+                                                  .nodes = 1,
+                                                  .alpha_s = 1e-6,
+                                                  .bytes_per_s = 1e10,
+                                                  .times = times,
+                                                  .ntimes = 2};
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct machine *m = machine(a);
+    const struct pdl_plan *p = plan_of(a, "alexnet", "data=2", 2);
+    double largest = 0;
+
+    (void)state;
+    m->sys.collectives = &fit;
+    m->sys.ncollectives = 1;
+    for (int i = 0; i < p->nops; i++)
+        if (p->ops[i].kind == PDL_PLAN_OP_ALLREDUCE)
+            largest = fmax(largest, priced(m, p, i));
+    assert_true(largest > .9 * 20e-3); /* of 64 MiB and more */
+    m->sys.pe.arch = "gpu";
+    for (int i = 0; i < p->nops; i++)
+        assert_true(p->ops[i].kind != PDL_PLAN_OP_ALLREDUCE ||
+                    priced(m, p, i) < .5 * largest);
+    pdl_arena_destroy(a);
+}
+
 /* As kernels have it that transform tiles of 3 x 3 where channels are many. */
 static int64_t of_tiles(const int64_t *dims, int64_t ndims)
 {
@@ -540,6 +573,7 @@ int main(void)
         cmocka_unit_test(a_wrong_row_is_felt),
         cmocka_unit_test(the_workspace_is_part_of_the_memory),
         cmocka_unit_test(a_part_is_not_priced_as_the_operator),
+        cmocka_unit_test(an_allreduce_is_priced_by_its_size),
         cmocka_unit_test(a_workspace_is_guessed_by_kernels_alike),
     };
 

@@ -130,6 +130,17 @@ static double quickest(const struct oracle *o, const struct oracle_wire *w,
     return best;
 }
 
+/* Processors of one node, as it was measured by size: beyond the caches a byte
+ * takes nearly twice as long as the line through all sizes has it. */
+static bool measured(const struct oracle *o, const struct oracle_wire *w,
+                     double n, double bytes, double *out)
+{
+    return o->pe.core && w->level == 0 && !keeps_ring(o) &&
+           bytes < (double)INT64_MAX / 2 &&
+           pdl_collective_seconds(o->sys, "allreduce", (int64_t)n,
+                                  (int64_t)bytes, out);
+}
+
 double oracle_allreduce(const struct oracle *o, const struct oracle_wire *w,
                         const char *name, double n, double bytes)
 {
@@ -137,6 +148,8 @@ double oracle_allreduce(const struct oracle *o, const struct oracle_wire *w,
     struct path p;
     double t;
 
+    if (!name && measured(o, w, n, bytes, &t))
+        return t;
     if (name && w->one_bytes_per_s > 0)
         one.bytes_per_s = w->one_bytes_per_s;
     w = &one;
