@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_PROBES = 128 };
+enum { MAX_PROBES = 128, MOST_ERROR = 3 }; /* that a system may say */
 
 static double optional(const struct pdl_doc *map, const char *key, double none)
 {
@@ -110,5 +110,5 @@ void cli_calibrate_trust(pdl_arena *a, const struct pdl_doc *machine,
     /* what the machine did not repeat, projections cannot know */
     out->error = sqrt(out->error * out->error + out->spread * out->spread);
     if (out->error > 0)
-        sys->projection_error = out->error;
+        sys->projection_error = fmin(out->error, MOST_ERROR);
 }
