@@ -397,6 +397,34 @@ static void print_next(const struct search *s)
     pdl_buf_free(&line);
 }
 
+enum { MORE = 8 }; /* times as many PEs */
+
+/* Nothing fits: what is doubtful of the question, and who knows what would. */
+static void print_none(struct search *s)
+{
+    struct cli_notes notes;
+    struct pdl_buf line;
+
+    if (cli_job_price(&s->o->q, s->r.list[0].strategy, s->j, NULL) == PDL_OK) {
+        cli_job_notes(s->j, &notes);
+        cli_notes_text(&notes);
+    }
+    pdl_buf_init(&line);
+    pdl_puts(&line.sink, "paradl fit-in");
+    cli_quote(&line.sink, s->o->q.model);
+    pdl_puts(&line.sink, " --system");
+    cli_quote(&line.sink, s->o->q.system);
+    pdl_printf(&line.sink, " --batch %lld --pes %lld", (long long)s->o->q.batch,
+               (long long)s->o->q.pes * MORE);
+    cli_same_options(&cli_plan, s->args, &cli_fit_in, &line.sink);
+    if (!pdl_opt_given(&cli_plan, s->args, "framework"))
+        pdl_printf(&line.sink, " --framework %s", s->whose.name);
+    pdl_puts(cli_out(),
+             "nothing fits; how many PEs, and which sizes, would:\n");
+    cli_say_command(line.text ? line.text : "");
+    pdl_buf_free(&line);
+}
+
 /* The best again, how sure it is, and where to go on. */
 static void print_first(struct search *s)
 {
@@ -429,6 +457,9 @@ static void print_first(struct search *s)
         cli_notes_text(&notes);
         if (!s->o->per_layer)
             print_next(s);
+    } else if (s->r.n > 0 && s->r.list[0].priced && !s->r.stopped &&
+               s->r.feasible == 0 && !s->o->per_layer) {
+        print_none(s);
     }
 }
 

@@ -177,7 +177,8 @@ static bool body(void *ctx, int64_t i)
     return finish(s, &s->list[i], st, &err);
 }
 
-/* Priced before the rest, what fits before what does not; then the goal. */
+/* Priced before the rest, what fits before what does not; then the goal, or of
+ * what does not fit how near it is. */
 static int by_goal(const void *pa, const void *pb)
 {
     const struct pdl_found *a = pa, *b = pb;
@@ -186,6 +187,8 @@ static int by_goal(const void *pa, const void *pb)
         return b->priced - a->priced;
     if (a->x.feasible != b->x.feasible)
         return b->x.feasible - a->x.feasible;
+    if (!a->x.feasible && a->x.peak_bytes != b->x.peak_bytes)
+        return a->x.peak_bytes < b->x.peak_bytes ? -1 : 1;
     if (a->goal != b->goal)
         return a->goal < b->goal ? -1 : 1;
     if (a->x.step_s != b->x.step_s)

@@ -79,6 +79,8 @@ static int by_rank(const void *pa, const void *pb)
 
     if (a->x.feasible != b->x.feasible)
         return b->x.feasible - a->x.feasible;
+    if (!a->x.feasible && a->x.peak_bytes != b->x.peak_bytes)
+        return a->x.peak_bytes < b->x.peak_bytes ? -1 : 1;
     if (a->goal != b->goal)
         return a->goal < b->goal ? -1 : 1;
     return a->index < b->index ? -1 : a->index > b->index;
