@@ -8,7 +8,7 @@ $paradl plan show l.plan --text | cmp - l.plan && echo same
 $paradl plan check l.plan --prove
 $paradl plan check l.plan --json
 $paradl project lenet5 --system abci-v100 --strategy data=2,spatial=2 --batch 8 --json |
-    grep -vE '^  "(command|model|system|parameters|strategy)"' >a
+    grep -vE '^  "(command|model|system|parameters|strategy|tokens)"' >a
 $paradl plan cost l.plan --json | cmp - a && echo same
 $paradl plan lenet5 --system abci-v100 --pes 4 --batch 16 --emit best.plan >/dev/null
 $paradl plan check best.plan
