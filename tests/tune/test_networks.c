@@ -220,7 +220,7 @@ static struct lowered lower(const char *strategy, int64_t node)
     struct lowered x = {.arena = pdl_arena_create(PDL_ARENA_DEFAULT),
                         .job = pdl_job_create()};
     struct pdl_err err = {"", ""};
-    const char *left;
+    const char *left = NULL;
 
     pdl_job_set(x.job, "model", "gpt2", NULL);
     pdl_job_set(x.job, "system", "dgx-h100", NULL);
