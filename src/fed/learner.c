@@ -144,10 +144,10 @@ static enum pdl_status open_turns(fed_learner *l, struct fed_net *part,
 static enum pdl_status open_trainers(fed_learner *l, int part,
                                      struct pdl_err *err)
 {
-    struct fed_net *first = &l->net[part * l->ranks];
+    struct fed_net *first = &l->net[(ptrdiff_t)part * l->ranks];
     struct pdl_comm_options opt = {.fixed_order = true};
-    enum pdl_status st =
-        pdl_comm_create_memory(l->ranks, &opt, l->comms + part * l->ranks, err);
+    enum pdl_status st = pdl_comm_create_memory(
+        l->ranks, &opt, l->comms + (ptrdiff_t)part * l->ranks, err);
 
     for (int r = 0; r < l->ranks; r++)
         first[r] = (struct fed_net){.l = l,
@@ -190,7 +190,7 @@ static void map_gradients(struct fed_net *n, const struct pdl_plan *p)
 static enum pdl_status open_rooms(struct fed_net *n, struct pdl_err *err)
 {
     fed_learner *l = n->l;
-    struct fed_net *first = &l->net[n->part * l->ranks];
+    struct fed_net *first = &l->net[(ptrdiff_t)n->part * l->ranks];
     int64_t b = l->opt.batch;
 
     n->weights = PDL_NEW(l->arena, double, b + 1);
@@ -365,8 +365,6 @@ enum pdl_status fed_learner_open(const struct fed_learner_options *o,
 
 void fed_learner_close(fed_learner *l)
 {
-    pthread_barrier_t *at[3];
-
     if (!l)
         return;
     for (int i = 0; l->net && i < l->nets; i++) {
@@ -378,9 +376,12 @@ void fed_learner_close(fed_learner *l)
         pdl_trainer_close(n->teacher);
         pdl_trainer_close(n->judge);
     }
-    at[0] = &l->meeting, at[1] = &l->ending, at[2] = &l->looking;
-    for (int i = 0; i < l->meets; i++)
-        pthread_barrier_destroy(at[i]);
+    if (l->meets > 0)
+        pthread_barrier_destroy(&l->meeting);
+    if (l->meets > 1)
+        pthread_barrier_destroy(&l->ending);
+    if (l->meets > 2)
+        pthread_barrier_destroy(&l->looking);
     for (int i = 0; l->comms && i < l->nets; i++)
         pdl_comm_destroy(l->comms[i]);
     pdl_comm_destroy(l->self);

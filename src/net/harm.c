@@ -137,7 +137,7 @@ static enum pdl_status item(struct harm *h, char *text)
 {
     char *seed, *second;
     int64_t n, key = 0;
-    int u, v = -1;
+    int u = -1, v = -1;
     double by;
     enum pdl_status st;
 

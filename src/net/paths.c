@@ -279,7 +279,7 @@ static double wait_on(const struct net_least *s, const int *links, int n)
 int net_least_route(struct net_least *s, int src, int dst, int *links)
 {
     enum pdl_path_spread how = s->net->spread;
-    int other[PDL_MAX_ROUTE], n, m;
+    int other[PDL_MAX_ROUTE] = {0}, n, m;
 
     if (src == dst)
         return 0;

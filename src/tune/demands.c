@@ -30,8 +30,15 @@ struct counts {
 
 /* ---- what every lane sends ---------------------------------------------- */
 
+static bool is_sent(enum pdl_plan_op_kind kind)
+{
+    return kind == PDL_PLAN_OP_SEND || kind == PDL_PLAN_OP_ROTATE;
+}
+
 static const char *collective_of(enum pdl_plan_op_kind kind)
 {
+    if (is_sent(kind))
+        return "send";
     switch (kind) {
     case PDL_PLAN_OP_ALLREDUCE:
         return "allreduce";
@@ -42,9 +49,6 @@ static const char *collective_of(enum pdl_plan_op_kind kind)
     case PDL_PLAN_OP_ALLTOALL:
     case PDL_PLAN_OP_ALLTOALLV:
         return "alltoall";
-    case PDL_PLAN_OP_SEND:
-    case PDL_PLAN_OP_ROTATE:
-        return "send";
     default:
         return NULL;
     }
@@ -168,7 +172,7 @@ static void add_group(const struct pdl_plan *p, const struct kind *k,
                       const int64_t *who, struct pdl_demand *d, int *host,
                       int64_t *each)
 {
-    bool send = strcmp(d->collective, "send") == 0;
+    bool send = is_sent(p->ops[k->op].kind);
     int64_t n = d->members, at = d->groups * n, most = 0;
 
     for (int64_t i = 0; i < n; i++) {

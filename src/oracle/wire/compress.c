@@ -83,14 +83,15 @@ static void add_matrix(const struct oracle *o, int tensor, int64_t pe,
                        int64_t rank, struct sums *out)
 {
     const struct pdl_plan_tensor *t = &o->p->tensors[tensor];
-    int64_t n = pdl_plan_elements(o->p, tensor, pe), cols = 1, r;
+    int64_t n = pdl_plan_elements(o->p, tensor, pe), cols = 1, rows, r;
 
     for (int d = 1; d < t->ndims; d++)
         cols *= t->dim[d];
     if (t->ndims < 2 || cols > n)
         cols = n > 0 ? n : 1;
-    r = pdl_coll_factors(n / cols, cols, rank);
-    out->first += (double)(r * (n / cols));
+    rows = n / cols;
+    r = pdl_coll_factors(rows, cols, rank);
+    out->first += (double)(r * rows);
     out->second += (double)(r * cols);
     out->plain += r > 0 ? 0 : (double)n;
     out->all += (double)n;

@@ -303,7 +303,7 @@ struct cuda_kernel *train_cuda_kernel(struct cuda_state *s,
         s->st = pdl_fail(&s->err, PDL_ENOMEM, "out of memory");
         return NULL;
     }
-    if (c->groups > 1) {
+    if (c->node && c->groups > 1) {
         s->st = pdl_fail(&s->err, PDL_EINVAL,
                          "%s: bn-groups= is not done by the device cuda",
                          c->node->name);
