@@ -16,8 +16,8 @@
  *
  * Whether we take a call must be the same on all ranks, so only what MPI wants
  * to be the same decides: the bytes that a rank sends to or gets from another,
- * never the layout of its types: what has gaps is packed. What is only moved is
- * moved as words, where the ranks are on one node.
+ * never the layout of its types: what does not lie in order is packed. What is
+ * only moved is moved as words, where the ranks are on one node.
  *
  * max and min differ from MPI's in what happens to a NaN (reduce.c). The state
  * below is the process's: MPI itself is one. */
@@ -239,39 +239,62 @@ static int told(enum call call, MPI_Comm comm, enum pdl_status st,
 /* ---- moves ------------------------------------------------------------ */
 
 /* One side of a collective that only moves: so many bytes, in the caller's
- * buffer or, where its type has gaps, packed beside it. */
+ * buffer or, where they do not lie there in order, packed beside it. */
 struct side {
     void *user; /* the caller's */
     int count;
     MPI_Datatype type;
-    int64_t bytes;
-    char *packed; /* NULL: as it is */
+    int64_t bytes; /* < 0: nothing that we take */
+    char *packed;  /* NULL: as it is */
 };
 
-/* False: no such data. */
-static bool look_at(struct side *x, const void *buffer, int count,
-                    MPI_Datatype type)
+static struct side side_of(const void *buffer, int count, MPI_Datatype type)
 {
+    struct side x = {.user = (void *)(uintptr_t)buffer,
+                     .count = count,
+                     .type = type,
+                     .bytes = -1};
     int size = 0;
 
-    *x = (struct side){
-        .user = (void *)(uintptr_t)buffer, .count = count, .type = type};
-    if (count < 0 || type == MPI_DATATYPE_NULL ||
-        PMPI_Type_size(type, &size) != MPI_SUCCESS)
-        return false;
-    x->bytes = (int64_t)count * size;
-    return true;
+    if (buffer != MPI_IN_PLACE && count >= 0 && type != MPI_DATATYPE_NULL &&
+        PMPI_Type_size(type, &size) == MPI_SUCCESS)
+        x.bytes = (int64_t)count * size;
+    return x;
 }
 
-static bool has_gaps(const struct side *x)
+/* Are a type's bytes sent in the order in which they lie? Those of named types
+ * are, and of several of such a type; an index may turn them round. */
+static bool in_order(MPI_Datatype type)
+{
+    int ints, addresses, types, kind, many;
+    MPI_Datatype of;
+    bool fine;
+
+    if (PMPI_Type_get_envelope(type, &ints, &addresses, &types, &kind) !=
+        MPI_SUCCESS)
+        return false;
+    if (kind == MPI_COMBINER_NAMED)
+        return true;
+    if ((kind != MPI_COMBINER_CONTIGUOUS && kind != MPI_COMBINER_DUP) ||
+        PMPI_Type_get_contents(type, ints, addresses, types, &many, NULL,
+                               &of) != MPI_SUCCESS)
+        return false;
+    fine = in_order(of);
+    PMPI_Type_get_envelope(of, &ints, &addresses, &types, &kind);
+    if (kind != MPI_COMBINER_NAMED)
+        PMPI_Type_free(&of);
+    return fine;
+}
+
+static bool lies_ready(const struct side *x)
 {
     MPI_Aint low = 0, extent = 0, true_low = 0, true_extent = 0;
 
-    return PMPI_Type_get_extent(x->type, &low, &extent) != MPI_SUCCESS ||
-           PMPI_Type_get_true_extent(x->type, &true_low, &true_extent) !=
-               MPI_SUCCESS ||
-           low != 0 || true_low != 0 || true_extent != extent ||
-           x->count * (int64_t)extent != x->bytes;
+    return PMPI_Type_get_extent(x->type, &low, &extent) == MPI_SUCCESS &&
+           PMPI_Type_get_true_extent(x->type, &true_low, &true_extent) ==
+               MPI_SUCCESS &&
+           low == 0 && true_low == 0 && true_extent == extent &&
+           x->count * (int64_t)extent == x->bytes && in_order(x->type);
 }
 
 /* Where its bytes are, or go; parts: the buffer has so many of them. NULL: no
@@ -280,7 +303,7 @@ static char *open_side(struct side *x, int parts, bool filled, MPI_Comm comm)
 {
     int all = x->count * parts, at = 0, room = (int)(x->bytes * parts);
 
-    if (!has_gaps(x))
+    if (lies_ready(x))
         return x->user;
     x->packed = malloc((size_t)room + 1);
     if (x->packed && filled)
@@ -298,21 +321,27 @@ static void close_side(struct side *x, int parts, bool filled, MPI_Comm comm)
     free(x->packed);
 }
 
-/* Do we move so many bytes to or from each of the ranks of c? They go as words
- * of the longest type that divides them, all on one node. */
-static bool moves(const pdl_comm *c, int64_t bytes, int64_t *words,
-                  enum pdl_comm_type *type)
+/* What moves goes as words of the longest type that divides it. */
+struct words {
+    int64_t n;
+    enum pdl_comm_type type;
+};
+
+/* Ours, if we move so many bytes to or from each of the ranks: all on one
+ * node. */
+static pdl_comm *mover(MPI_Comm comm, int64_t bytes, struct words *w)
 {
+    pdl_comm *c = bytes >= 0 ? ours_for(comm) : NULL;
     struct pdl_comm_info info;
 
     if (!c || bytes % 2 || bytes > INT32_MAX / pdl_comm_size(c))
-        return false;
+        return NULL;
     pdl_comm_describe(c, &info);
-    *type = bytes % 8 == 0   ? PDL_COMM_I64
-            : bytes % 4 == 0 ? PDL_COMM_I32
-                             : PDL_COMM_BF16;
-    *words = bytes / comm_type_bytes(*type);
-    return info.nodes == 1;
+    w->type = bytes % 8 == 0   ? PDL_COMM_I64
+              : bytes % 4 == 0 ? PDL_COMM_I32
+                               : PDL_COMM_BF16;
+    w->n = bytes / comm_type_bytes(w->type);
+    return info.nodes == 1 ? c : NULL;
 }
 
 /* ---- MPI's names ------------------------------------------------------ */
@@ -413,65 +442,58 @@ int MPI_Reduce_scatter(const void *in, void *out, const int *counts,
                 all * comm_type_bytes(type), &err);
 }
 
-/* Allgather and all-to-all: in parts of the same bytes. */
-static int swap(enum call call, MPI_Comm comm, pdl_comm *c, struct side *in,
-                struct side *out, int64_t words, enum pdl_comm_type type)
+/* Allgather and all-to-all, in parts of the same bytes; false: MPI does it. */
+static bool swaps(enum call call, struct side in, struct side out,
+                  MPI_Comm comm, int *result)
 {
     struct pdl_err err = {"", ""};
     bool gathers = call == ALLGATHER;
-    int p = pdl_comm_size(c);
     enum pdl_status st = PDL_ENOMEM;
+    struct words w;
+    pdl_comm *c = in.bytes == out.bytes ? mover(comm, in.bytes, &w) : NULL;
     char *from, *to;
+    int p;
 
+    if (!c) {
+        leave_it(call);
+        return false;
+    }
     inside++;
-    from = open_side(in, gathers ? 1 : p, true, comm);
-    to = open_side(out, p, false, comm);
-    if (in->bytes == 0)
+    p = pdl_comm_size(c);
+    from = open_side(&in, gathers ? 1 : p, true, comm);
+    to = open_side(&out, p, false, comm);
+    if (in.bytes == 0)
         st = PDL_OK;
     else if (from && to)
-        st = gathers ? pdl_comm_allgather(c, from, to, words * p, type, &err)
-                     : pdl_comm_alltoall(c, from, to, words, type, &err);
-    close_side(in, gathers ? 1 : p, false, comm);
-    close_side(out, p, st == PDL_OK, comm);
-    return told(call, comm, st, in->bytes * p, &err);
+        st = gathers ? pdl_comm_allgather(c, from, to, w.n * p, w.type, &err)
+                     : pdl_comm_alltoall(c, from, to, w.n, w.type, &err);
+    close_side(&in, gathers ? 1 : p, false, comm);
+    close_side(&out, p, st == PDL_OK, comm);
+    *result = told(call, comm, st, in.bytes * p, &err);
+    return true;
 }
 
 int MPI_Allgather(const void *in, int in_count, MPI_Datatype in_type, void *out,
                   int out_count, MPI_Datatype out_type, MPI_Comm comm)
 {
-    enum pdl_comm_type type;
-    struct side from, to;
-    pdl_comm *c = NULL;
-    int64_t words;
+    int result;
 
-    if (in != MPI_IN_PLACE && look_at(&from, in, in_count, in_type) &&
-        look_at(&to, out, out_count, out_type) && from.bytes == to.bytes)
-        c = ours_for(comm);
-    if (!moves(c, c ? from.bytes : 0, &words, &type)) {
-        leave_it(ALLGATHER);
-        return PMPI_Allgather(in, in_count, in_type, out, out_count, out_type,
-                              comm);
-    }
-    return swap(ALLGATHER, comm, c, &from, &to, words, type);
+    if (swaps(ALLGATHER, side_of(in, in_count, in_type),
+              side_of(out, out_count, out_type), comm, &result))
+        return result;
+    return PMPI_Allgather(in, in_count, in_type, out, out_count, out_type,
+                          comm);
 }
 
 int MPI_Alltoall(const void *in, int in_count, MPI_Datatype in_type, void *out,
                  int out_count, MPI_Datatype out_type, MPI_Comm comm)
 {
-    enum pdl_comm_type type;
-    struct side from, to;
-    pdl_comm *c = NULL;
-    int64_t words;
+    int result;
 
-    if (in != MPI_IN_PLACE && look_at(&from, in, in_count, in_type) &&
-        look_at(&to, out, out_count, out_type) && from.bytes == to.bytes)
-        c = ours_for(comm);
-    if (!moves(c, c ? from.bytes : 0, &words, &type)) {
-        leave_it(ALLTOALL);
-        return PMPI_Alltoall(in, in_count, in_type, out, out_count, out_type,
-                             comm);
-    }
-    return swap(ALLTOALL, comm, c, &from, &to, words, type);
+    if (swaps(ALLTOALL, side_of(in, in_count, in_type),
+              side_of(out, out_count, out_type), comm, &result))
+        return result;
+    return PMPI_Alltoall(in, in_count, in_type, out, out_count, out_type, comm);
 }
 
 int MPI_Bcast(void *buffer, int count, MPI_Datatype datatype, int root,
@@ -479,16 +501,12 @@ int MPI_Bcast(void *buffer, int count, MPI_Datatype datatype, int root,
 {
     struct pdl_err err = {"", ""};
     enum pdl_status st = PDL_ENOMEM;
-    enum pdl_comm_type type;
-    struct side x;
-    pdl_comm *c = NULL;
-    int64_t words;
+    struct side x = side_of(buffer, count, datatype);
+    struct words w;
+    pdl_comm *c = mover(comm, x.bytes, &w);
     char *at;
 
-    if (look_at(&x, buffer, count, datatype))
-        c = ours_for(comm);
-    if (!moves(c, c ? x.bytes : 0, &words, &type) || root < 0 ||
-        root >= pdl_comm_size(c)) {
+    if (!c || root < 0 || root >= pdl_comm_size(c)) {
         leave_it(BCAST);
         return PMPI_Bcast(buffer, count, datatype, root, comm);
     }
@@ -497,7 +515,7 @@ int MPI_Bcast(void *buffer, int count, MPI_Datatype datatype, int root,
     if (x.bytes == 0)
         st = PDL_OK;
     else if (at)
-        st = pdl_comm_broadcast(c, at, words, type, root, &err);
+        st = pdl_comm_broadcast(c, at, w.n, w.type, root, &err);
     close_side(&x, 1, st == PDL_OK && pdl_comm_rank(c) != root, comm);
     return told(BCAST, comm, st, x.bytes, &err);
 }

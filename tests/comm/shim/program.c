@@ -127,6 +127,48 @@ static void moved(MPI_Comm comm, const char *name, int n, MPI_Datatype t,
     free(out);
 }
 
+/* Pairs whose second comes first, on one side only; four of a type that is two
+ * of another; pairs with a gap behind. */
+static void turned(MPI_Comm comm, const char *name)
+{
+    const int ones[] = {1, 1}, swapped[] = {1, 0};
+    int rank, size, world, in[64 * 8], out[64 * 8];
+    MPI_Datatype types[3], inner;
+    double sum = 0;
+
+    MPI_Comm_rank(comm, &rank);
+    MPI_Comm_size(comm, &size);
+    MPI_Comm_rank(MPI_COMM_WORLD, &world);
+    MPI_Type_indexed(2, ones, swapped, MPI_INT, &types[0]);
+    MPI_Type_contiguous(2, types[0], &types[1]);
+    MPI_Type_dup(MPI_INT, &inner);
+    MPI_Type_contiguous(2, inner, &types[2]);
+    MPI_Type_free(&inner);
+    for (int k = 0; k < 3; k++) {
+        int n = k == 1 ? 2 : 4;
+
+        MPI_Type_commit(&types[k]);
+        for (int i = 0; i < 64 * 8; i++) {
+            in[i] = i * 3 + rank * 1001;
+            out[i] = -1;
+        }
+        MPI_Allgather(in, n, types[k], out, 8, MPI_INT, comm);
+        for (int i = 0; i < size * 8; i++)
+            sum += out[i] * (i + 1.0);
+        MPI_Alltoall(in, 8, MPI_INT, out, n, types[k], comm);
+        for (int i = 0; i < size * 8; i++)
+            sum += out[i] * (i + 1.0);
+        if (rank == 0)
+            MPI_Bcast(in, n, types[k], 0, comm);
+        else
+            MPI_Bcast(in, 8, MPI_INT, 0, comm);
+        for (int i = 0; i < 8; i++)
+            sum += in[i] * (i + 1.0);
+        MPI_Type_free(&types[k]);
+    }
+    printf("%d %s turned: %.17g\n", world, name, sum);
+}
+
 static void scattered(MPI_Comm comm, const char *name, int n, MPI_Datatype t,
                       int uneven)
 {
@@ -183,6 +225,7 @@ int main(int argc, char **argv)
     }
     many(MPI_COMM_WORLD, "world");
     many_moves(MPI_COMM_WORLD, "world");
+    turned(MPI_COMM_WORLD, "world");
     many(MPI_COMM_SELF, "self");
     many_moves(MPI_COMM_SELF, "self");
     for (int i = 0; i < 5; i++) { /* made and freed again and again */
