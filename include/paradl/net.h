@@ -82,10 +82,9 @@ struct pdl_net {
     int (*path)(const struct pdl_net *net, int src, int dst, uint64_t flow,
                 int *links);
     enum pdl_path_spread spread;
-    /* The hosts of a node in the order in which its ranks sit on them; NULL:
-     * as they are numbered. */
+    int node; /* hosts of a node, numbered one after the other; 0: no nodes */
+    /* These in the order in which its ranks sit on them; NULL: as numbered. */
     const int *order;
-    int norder;
     /* What may be turned: ways, rates and latencies turn with the hosts. */
     struct pdl_turns turns;
     /* Where a switch comes to when hosts move on by `by` in each block of

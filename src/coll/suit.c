@@ -77,13 +77,6 @@ static void dln(struct pdl_coll_job *job, const struct pdl_net *net)
     p->g = g;
 }
 
-static void nodes_of(struct pdl_coll_job *job, int64_t k)
-{
-    if (has_key(job->alg, "k") && !job->params.k && k > 0 &&
-        job->nranks % k == 0)
-        job->params.k = k;
-}
-
 /* Two GPUs share a port. */
 static void dln_gpu(struct pdl_coll_job *job, const struct pdl_net *net)
 {
@@ -92,32 +85,6 @@ static void dln_gpu(struct pdl_coll_job *job, const struct pdl_net *net)
     dln(job, net);
     if (has_key(job->alg, "g") && !given && job->nranks == net->nhosts)
         job->params.g = 2;
-    nodes_of(job, 4);
-}
-
-static void nodes_of_4(struct pdl_coll_job *job, const struct pdl_net *net)
-{
-    (void)net;
-    nodes_of(job, 4);
-}
-
-static void nodes_of_8(struct pdl_coll_job *job, const struct pdl_net *net)
-{
-    (void)net;
-    nodes_of(job, 8);
-}
-
-static void nodes_of_16(struct pdl_coll_job *job, const struct pdl_net *net)
-{
-    (void)net;
-    nodes_of(job, 16);
-}
-
-static void nodes_of_k(struct pdl_coll_job *job, const struct pdl_net *net)
-{
-    int64_t k = value_of(net->spec, "k");
-
-    nodes_of(job, k ? k : 8);
 }
 
 static const struct {
@@ -128,20 +95,17 @@ static const struct {
     {"full2d", grid},
     {"dln", dln},
     {"dln-gpu", dln_gpu},
-    {"tsubame3", nodes_of_4},
-    {"abci", nodes_of_4},
-    {"dragonfly-gpu", nodes_of_4},
-    {"nvcluster", nodes_of_k},
-    {"dgx1-cluster", nodes_of_8},
-    {"dgx2-cluster", nodes_of_16},
 };
 
 void pdl_coll_suit(struct pdl_coll_job *job, const struct pdl_net *net)
 {
+    bool nodes = net->node > 0 && job->nranks % net->node == 0;
     size_t n = net->spec ? strcspn(net->spec, ":") : 0;
 
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
         if (strlen(rules[i].topology) == n && n > 0 &&
             memcmp(rules[i].topology, net->spec, n) == 0)
             rules[i].suit(job, net);
+    if (nodes && has_key(job->alg, "k") && !job->params.k)
+        job->params.k = net->node;
 }

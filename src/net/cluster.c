@@ -129,7 +129,7 @@ void net_cluster_init(struct net_cluster *k, pdl_arena *a,
     net_cables_init(&k->c, a, v, net, err);
     k->c.shared = v->shared || !v->duplex_given;
     net->order = kind->order;
-    net->norder = kind->gpus;
+    net->node = kind->gpus;
     net_cables_counts(
         &k->c, nodes * kind->gpus, nodes * inner + extra,
         nodes * (kind->gpus * 2 + kind->nnvlinks + inner) + 8 * extra);

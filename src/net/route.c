@@ -16,7 +16,7 @@ int pdl_net_route(const struct pdl_net *net, int src, int dst, int64_t bytes,
 
 int pdl_net_seat(const struct pdl_net *net, int i)
 {
-    return net->order ? i - i % net->norder + net->order[i % net->norder] : i;
+    return net->order ? i - i % net->node + net->order[i % net->node] : i;
 }
 
 static const char *vertex(const struct pdl_net *net, int v, char *buf,

@@ -149,6 +149,7 @@ static enum pdl_status build(pdl_arena *a, const struct pdl_topo_values *v,
         lay_cables(t, v, &c);
     net->route = route;
     net->shape = t;
+    net->node = t->pes;
     return net_finish_graph(a, &c, &t->graph);
 }
 

@@ -116,6 +116,7 @@ static enum pdl_status build(pdl_arena *a, const struct pdl_topo_values *v,
             net_cable(&c, hosts + t->nodes + r, spine(t, s), v->v[UPLINKS].i);
     net->route = route;
     net->shape = t;
+    net->node = t->gpus;
     return net_finish_graph(a, &c, &t->graph);
 }
 

@@ -280,6 +280,9 @@ static void a_network_settles_what_was_not_said(void **state)
         {"nvcluster:k=8,nodes=2", "allreduce", "ring-ring:k=2", 2, 0, 0, 0, 0,
          0},
         {"dgx2-cluster:nodes=2", "allreduce", "ring-rab", 16, 0, 0, 0, 0, 0},
+        {"rail:nodes=2,gpus=8", "allreduce", "ring-ring", 8, 0, 0, 0, 0, 0},
+        {"nodes:nodes=3,pes=6", "allreduce", "ring-ring", 6, 0, 0, 0, 0, 0},
+        {"system:dgx-a100:nodes=2", "allreduce", "ring-rab", 8, 0, 0, 0, 0, 0},
         {"star:hosts=8", "allreduce", "ring-ring", 0, 0, 0, 0, 0, 0},
     };
 
