@@ -280,6 +280,22 @@ struct pdl_traffic_loop {
  * The loop must outlive *out. */
 void pdl_traffic_repeat(struct pdl_traffic_loop *loop, struct pdl_traffic *out);
 
+/* A trace put together: pdl_trace_rank begins a rank, pdl_trace_op adds one of
+ * its operations (whose own waits are not read) and returns its number,
+ * pdl_trace_wait makes one wait for another, _like for what another waits for
+ * so far. A send must meet a receive of its bytes and tag. Memory that runs out
+ * is said by the next call that can. */
+struct pdl_trace;
+struct pdl_trace *pdl_trace_create(pdl_arena *a, const char *name, int nranks);
+enum pdl_status pdl_trace_rank(struct pdl_trace *t, int rank,
+                               struct pdl_err *err);
+int64_t pdl_trace_op(struct pdl_trace *t, const struct pdl_traffic_op *op,
+                     int64_t tag);
+void pdl_trace_wait(struct pdl_trace *t, int64_t op, int64_t before);
+void pdl_trace_wait_like(struct pdl_trace *t, int64_t op, int64_t like);
+enum pdl_status pdl_trace_done(struct pdl_trace *t, struct pdl_traffic *out,
+                               struct pdl_err *err);
+
 /* A trace of all ranks in the text of GOAL (doc/simulator.md). */
 enum pdl_status pdl_traffic_read_goal(pdl_arena *a, struct pdl_bytes in,
                                       const char *name, struct pdl_traffic *out,

@@ -224,4 +224,8 @@ extern const struct pdl_topo net_fat_tree, net_torus, net_mesh, net_dragonfly,
     net_dragonfly_gpu, net_dln_gpu, net_tree_gpu, net_abci, net_dgx1_cluster,
     net_dgx2_cluster, net_nodes;
 
+/* trace.c: room for one more of a list in the arena. */
+bool net_reserve(pdl_arena *a, void *list, int64_t n, int64_t *cap,
+                 size_t size);
+
 #endif
