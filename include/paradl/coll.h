@@ -261,6 +261,14 @@ enum pdl_status pdl_coll_parse(pdl_arena *a, struct pdl_bytes text,
 enum pdl_status pdl_coll_print_msccl(const struct pdl_coll_job *job,
                                      struct pdl_sink *out, struct pdl_err *err);
 
+/* An allreduce that switches add up on its way, in so many trees (0: as many as
+ * a node has ranks, 1 where there is one node or none): its time, bounds and
+ * loads. PDL_EINVAL where no switch joins all ranks. */
+enum pdl_status pdl_coll_in_network(pdl_arena *a, const struct pdl_net *net,
+                                    int nranks, int64_t bytes, int *trees,
+                                    struct pdl_sim_result *out,
+                                    struct pdl_err *err);
+
 /* ---- cost, contention, traffic ---------------------------------------- */
 
 /* The closed form; false when the algorithm has none. */

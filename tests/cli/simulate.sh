@@ -86,3 +86,22 @@ echo "exit $?"
 $paradl simulate alltoall --algorithm pairwise --topology dragonfly-direct:group=2,groups=3,paths=ugal --size 72KiB
 $paradl simulate alltoall --algorithm pairwise --topology dragonfly-direct:group=2,groups=3,paths=valiant,fail=1@2 --size 72KiB
 $paradl simulate allreduce --algorithm ring --topology torus:4x4,slow=h0-h1/10 --size 1MiB
+# rings of the parts of a buffer leave nodes by adapters of their own, as one
+# ring does where adapters are a trunk; switches that add
+$paradl simulate allreduce --algorithm ring --topology rail:2,gpus=4 --size 16MiB --channels 4
+$paradl simulate allreduce --algorithm ring --topology nodes:2,pes=4,bw=50GB/s --size 16MiB
+$paradl simulate allreduce --algorithm in-network --topology rail:2,gpus=4 --size 16MiB
+$paradl simulate allreduce --algorithm in-network --topology star:hosts=4 --size 16MiB --json | grep -E 'time_s|channels|groups'
+# options that say nothing of what is asked
+for wrong in "allreduce --algorithm ring --topology star:hosts=4 --channels 4" \
+    "allreduce --algorithm ring --topology rail:2,gpus=4 --channels 65" \
+    "allreduce --algorithm ring --topology star:hosts=4 --strided" \
+    "allreduce --algorithm ring --topology star:hosts=4 --program loop" \
+    "allreduce --algorithm in-network --topology torus:4x4" \
+    "alltoall --algorithm in-network --topology star:hosts=4" \
+    "allreduce --algorithm in-network --topology star:hosts=4 --path"; do
+    $paradl simulate $wrong --size 1MiB
+    echo "exit $?"
+done
+$paradl simulate ping.goal --topology star:hosts=3 --size 1MiB
+echo "exit $?"

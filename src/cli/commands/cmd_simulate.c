@@ -26,6 +26,10 @@ static const struct pdl_opt opts[] = {
      "groups of a plan, jobs beside one another (1)"},
     {"strided", 0, PDL_OPT_FLAG, AT(strided), NULL, NULL,
      "with --groups: every N-th rank is of a group"},
+    {"channels", 0, PDL_OPT_COUNT, AT(channels), "N", NULL,
+     "N equal parts of the buffer at once, in each of which the ranks of a node "
+     "come one place later: a ring of each part leaves nodes by adapters of its "
+     "own, as libraries have it (1)"},
     {"mapping", 0, PDL_OPT_TEXT, AT(mapping), "HOW", NULL,
      "which host a rank is on: linear, random, reverse, or FILE with the number "
      "of each rank's (linear)"},
@@ -66,7 +70,7 @@ static const struct pdl_opt opts[] = {
 #undef AT
 // clang-format on
 
-enum { SMPI_CALLS = 100, SMPI_MESSAGES = 20000000 };
+enum { SMPI_CALLS = 100, SMPI_MESSAGES = 20000000, MOST_CHANNELS = 64 };
 static const double smpi_jitter_s = 1e-9;
 
 static bool is(const char *option, const char *value)
@@ -104,6 +108,12 @@ static bool is_calls(const struct cli_simulate_options *o,
     if (!is(o->model, "smpi"))
         return false;
     return o->program ? is(o->program, "calls") : net->topo && net->topo->calls;
+}
+
+/* No program of ranks: switches add (coll/in_network.c). */
+static bool is_in_network(const struct cli_simulate_options *o)
+{
+    return is(o->algorithm, "in-network");
 }
 
 static const char *first_algorithm(const char *collective)
@@ -151,6 +161,55 @@ static enum pdl_status split(const struct cli_simulate_options *o, int *ranks,
     return PDL_OK;
 }
 
+/* Channels are groups of all ranks: rank i of channel c is on the host of the
+ * rank that is c places further on in its node. */
+static enum pdl_status lay_channels(pdl_arena *a, struct cli_simulation *out,
+                                    struct pdl_err *err)
+{
+    int p = out->job.nranks, k = out->net->node, *all;
+    int64_t n = (int64_t)p * out->channels;
+
+    if (k < 1 || p % k != 0) {
+        pdl_fail(err, PDL_EINVAL, "--channels is about whole nodes of ranks");
+        pdl_hint(err, "rail, nodes and system:NAME have nodes");
+        return PDL_EINVAL;
+    }
+    all = PDL_NEW(a, int, n);
+    if (!all)
+        return pdl_fail(err, PDL_ENOMEM, "no memory for %d channels",
+                        out->channels);
+    for (int c = 0; c < out->channels; c++)
+        for (int i = 0; i < p; i++)
+            all[c * p + i] = out->hosts[i - i % k + (i % k + c) % k];
+    out->hosts = all;
+    out->groups = out->channels;
+    return PDL_OK;
+}
+
+static enum pdl_status add_in_network(pdl_arena *a, const char *collective,
+                                      const struct cli_simulate_options *o,
+                                      struct cli_simulation *out,
+                                      struct pdl_err *err)
+{
+    struct pdl_alg *alg = PDL_NEW(a, struct pdl_alg, 1);
+    enum pdl_status st;
+
+    if (!alg)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    if (strcmp(collective, "allreduce") != 0)
+        return pdl_fail(err, PDL_EINVAL, "in-network is of allreduce");
+    alg->name = o->algorithm;
+    alg->collective = pdl_collective_find(collective);
+    out->job.alg = alg;
+    out->job.nranks = o->ranks ? (int)o->ranks : out->net->nhosts;
+    out->channels = (int)o->channels;
+    out->times = 1;
+    st = pdl_coll_in_network(a, out->net, out->job.nranks, o->size,
+                             &out->channels, &out->sim, err);
+    out->groups = out->channels;
+    return st;
+}
+
 static enum pdl_status prepare(pdl_arena *a, const char *collective,
                                const struct cli_simulate_options *o,
                                struct cli_simulation *out, struct pdl_err *err)
@@ -163,6 +222,8 @@ static enum pdl_status prepare(pdl_arena *a, const char *collective,
 
     size.ranks = o->ranks ? (int)o->ranks : program ? 0 : out->net->nhosts;
     out->groups = 1;
+    out->channels = o->channels ? (int)o->channels : 1;
+    size.bytes /= out->channels;
     st = size.ranks ? split(o, &size.ranks, &out->groups, err) : PDL_OK;
     if (st == PDL_OK)
         st =
@@ -174,7 +235,7 @@ static enum pdl_status prepare(pdl_arena *a, const char *collective,
     if (st == PDL_OK)
         st = cli_map_ranks(a, out->net, out->job.nranks * out->groups,
                            o->mapping, o->seed, &out->hosts, err);
-    return st;
+    return st == PDL_OK && out->channels > 1 ? lay_channels(a, out, err) : st;
 }
 
 /* ---- several groups at once --------------------------------------------- */
@@ -330,6 +391,19 @@ static enum pdl_status simulate(pdl_arena *a,
     return st;
 }
 
+static enum pdl_status answer(pdl_arena *a, const char *what,
+                              const struct cli_simulate_options *o,
+                              struct cli_simulation *r, struct pdl_err *err)
+{
+    enum pdl_status st;
+
+    if (is_in_network(o))
+        return add_in_network(a, what, o, r, err);
+    st = is_trace(what) ? prepare_trace(a, what, o, r, err)
+                        : prepare(a, what, o, r, err);
+    return st == PDL_OK ? simulate(a, o, r, err) : st;
+}
+
 static int report(const struct cli_simulate_options *o,
                   const struct cli_simulation *r, const struct pdl_args *args)
 {
@@ -341,6 +415,37 @@ static int report(const struct cli_simulate_options *o,
     rc = cli_report(&json, o->report);
     pdl_buf_free(&json);
     return rc;
+}
+
+/* Options that say nothing about what was asked. */
+static bool is_asked(const struct cli_simulate_options *o, bool trace,
+                     struct pdl_err *err)
+{
+    if (trace && (o->algorithm || o->size || o->ranks || o->density > 0 ||
+                  o->groups || o->strided || o->channels))
+        pdl_fail(err, PDL_EINVAL,
+                 "a trace has its own ranks, sizes and algorithms");
+    else if (o->strided && o->groups < 2)
+        pdl_fail(err, PDL_EINVAL, "--strided needs --groups");
+    else if (o->channels && (o->channels > MOST_CHANNELS || o->groups ||
+                             o->size % (4 * o->channels) != 0))
+        pdl_fail(err, PDL_EINVAL,
+                 "--channels is 1 to %d equal parts of four-byte elements, of "
+                 "one group",
+                 MOST_CHANNELS);
+    else if (is_in_network(o) &&
+             (o->repeat || o->jitter > 0 || o->start > 0 || o->work > 0 ||
+              o->mapping || o->density > 0 || o->groups || o->energy ||
+              o->links || o->path || o->timeline || o->report ||
+              is(o->model, "smpi") || is(o->share, "rtt")))
+        pdl_fail(err, PDL_EINVAL,
+                 "in-network takes --topology, --size, --ranks and --channels "
+                 "(trees)");
+    else if (o->program && !is(o->model, "smpi"))
+        pdl_fail(err, PDL_EINVAL, "--program needs --model smpi");
+    else
+        return true;
+    return false;
 }
 
 static int run(const struct pdl_args *args)
@@ -365,17 +470,15 @@ static int run(const struct pdl_args *args)
                  "--start and --work are not negative");
         return cli_usage(&err);
     }
+    if (!is_asked(o, is_trace(args->pos[0]), &err))
+        return cli_usage(&err);
     full.links = o->links || o->report;
     a = pdl_arena_create((size_t)16 << 30);
     if (!a)
         return EXIT_BUG;
     st = pdl_net_make(a, o->topology, &r.net, &err);
     if (st == PDL_OK)
-        st = is_trace(args->pos[0])
-                 ? prepare_trace(a, args->pos[0], o, &r, &err)
-                 : prepare(a, args->pos[0], o, &r, &err);
-    if (st == PDL_OK)
-        st = simulate(a, &full, &r, &err);
+        st = answer(a, args->pos[0], &full, &r, &err);
     if (st == PDL_OK && args->json)
         cli_simulation_json(o, &r, NULL, cli_out());
     else if (st == PDL_OK)

@@ -76,7 +76,7 @@ void cli_simulation_json(const struct cli_simulate_options *o,
     pdl_json_kint(&j, "size_bytes", o->size);
     pdl_json_kint(&j, "ranks", r->job.nranks);
     if (r->groups > 1)
-        pdl_json_kint(&j, "groups", r->groups);
+        pdl_json_kint(&j, r->channels > 1 ? "channels" : "groups", r->groups);
     if (o->repeat || r->times > 1)
         pdl_json_kint(&j, "repeat", r->times);
     if (r->jitter_s > 0)
@@ -208,7 +208,9 @@ static void print_what(const struct cli_simulate_options *o,
         return;
     }
     if (r->groups > 1)
-        snprintf(rate, sizeof rate, "%d groups of ", r->groups);
+        snprintf(rate, sizeof rate,
+                 r->channels > 1 ? "%d channels of " : "%d groups of ",
+                 r->groups);
     cli_say(2, "%s/%s, %s on %s%d ranks, %s", r->job.alg->collective->name,
             r->job.alg->name,
             pdl_unit_format((double)o->size, PDL_UNIT_BYTES, text, sizeof text),

@@ -8,7 +8,7 @@
 struct cli_simulate_options {
     const char *algorithm, *topology, *mapping, *share, *model, *program,
         *energy, *report;
-    int64_t size, ranks, seed, repeat, timeline, groups;
+    int64_t size, ranks, seed, repeat, timeline, groups, channels;
     double density, jitter, start, work;
     bool links, path, exact, strided;
 };
@@ -20,6 +20,7 @@ struct cli_simulation {
     const char *trace;       /* its file; NULL: a collective */
     struct pdl_traffic traced;
     int groups;                /* that do the job at once, each of job.nranks */
+    int channels;              /* > 1: the groups are parts of one buffer */
     int *hosts;                /* of all ranks of all groups */
     struct pdl_sim_result sim; /* of one, but links of all `times` */
     int64_t times;
