@@ -7,10 +7,11 @@
 #include <math.h>
 #include <string.h>
 
-/* Named algorithms whose price is held to the simulator
- * (tests/oracle/test_wires.c). */
+/* Algorithms by name, whose price is held to the simulator
+ * (tests/oracle/test_wires.c), and what the library takes by itself. Of equals
+ * the first is taken. */
 static const char *const algorithms[] = {"ring", "ring-ring",
-                                         "halving-doubling"};
+                                         "halving-doubling", NULL};
 static const char *const compressions[] = {
     "lossless",   "bf16",       "fp16",       "int8",       "sign",
     "topk:0.1",   "topk:0.01",  "topk:0.001", "powersgd:1", "powersgd:2",

@@ -1,6 +1,6 @@
 # which exchange of gradients; figures are in tests/tune
 set +e
-$paradl tune lenet5 --system dgx-a100:nodes=2 --strategy data=16 --batch 256 --nccl n.csv --table t.yaml --env e.sh --buckets | grep -c .
+$paradl tune lenet5 --system dgx-a100:nodes=2 --strategy data=16 --batch 256 --lossless --parameters ideal --nccl n.csv --table t.yaml --env e.sh --buckets | grep -c .
 sed 's/^# .*/# STRATEGY/; s/ring\|tree/ALGORITHM/' n.csv
 sed 's/^# [^D].*/# STRATEGY/; s/=[0-9]*)/=MB)/; s/Ring\|Tree/ALGORITHM/; s/=[46]$/=N/' e.sh
 sed 's/algorithm: .*}/algorithm: A}/' t.yaml
@@ -13,3 +13,9 @@ $paradl tune lenet5 --system dgx-a100 --strategy data=8,zero=1 --batch 64; echo 
 $paradl tune lenet5 --system dgx-a100 --strategy serial --batch 64; echo "rc $?"
 $paradl tune lenet5 --system dgx-a100; echo "rc $?"
 $paradl tune lenet5 --system dgx-a100 --strategy data=8 --batch 64 --table /nowhere/t.yaml; echo "rc $?"
+# nothing is gained by a name: nothing is exported
+$paradl tune vgg16 --system abci-v100:nodes=16 --strategy data=64 --batch 2048 --env e.sh --nccl n.csv --table t.yaml -q; cat e.sh n.csv t.yaml
+PARADL_PROFILE=t.yaml $paradl bench allreduce -n 2 --table >/dev/null; echo "rc $?"
+for least in 0 -1 1 x; do
+    $paradl tune lenet5 --system dgx-a100 --strategy data=8 --batch 64 --least $least; echo "rc $?"
+done

@@ -2,6 +2,7 @@
  *
  * paradl tune: how the gradients of a strategy are best exchanged. */
 #include "cli/output/projection.h"
+#include "cli/questions/tuned.h"
 
 #include "paradl/tune.h"
 
@@ -21,7 +22,7 @@ static const struct pdl_opt opts[] = {
     CLI_PLAN_OPTS,
     {"lossless", 0, PDL_OPT_FLAG, AT(lossless), NULL, NULL,
      "nothing that changes the sums"},
-    {"least", 0, PDL_OPT_NUM, AT(least), "X", NULL,
+    {"least", 0, PDL_OPT_AMOUNT, AT(least), "X", NULL,
      "part of the step that compression must save (0.03)"},
     {"buckets", 0, PDL_OPT_FLAG, AT(buckets), NULL, NULL,
      "when each bucket is ready, begins and how long it takes"},
@@ -42,12 +43,6 @@ struct answer {
     const struct pdl_args *args;
     struct cli_job *j;
     struct pdl_tune_result r;
-};
-
-static const char *const losses[] = {
-    [PDL_TUNE_EXACT] = "exact",
-    [PDL_TUNE_TRIED] = "tried on small data",
-    [PDL_TUNE_UNKNOWN] = "unknown",
 };
 
 /* ---- text and JSON ------------------------------------------------------ */
@@ -73,7 +68,7 @@ static void print_row(const struct answer *w, const char *name,
                    x->x.feasible ? "" : " x");
     pdl_table_cell(t, "%s%s", x->compress ? x->compress : "none",
                    x->layers ? " (some)" : "");
-    pdl_table_cell(t, "%s", losses[pdl_tune_loss(x->compress)]);
+    pdl_table_cell(t, "%s", cli_loss_name(x->compress));
 }
 
 static void print_buckets(const struct answer *w)
@@ -110,8 +105,7 @@ static void print_verdict(const struct answer *w)
         cli_say(2,
                 "compress: %s saves %.1f %% of the best step without "
                 "(accuracy: %s)",
-                r->any.compress, 100 * saves,
-                losses[pdl_tune_loss(r->any.compress)]);
+                r->any.compress, 100 * saves, cli_loss_name(r->any.compress));
     else if (r->any.compress)
         cli_say(2, "do not compress: %s would save %.1f %% of a step",
                 r->any.compress, 100 * saves);
@@ -154,7 +148,7 @@ static void json_way(struct pdl_json *j, const char *key,
     pdl_json_kstr(j, "strategy", x->strategy);
     pdl_json_kstr(j, "algorithm", x->algorithm ? x->algorithm : "auto");
     pdl_json_kstr(j, "compress", x->compress ? x->compress : "none");
-    pdl_json_kstr(j, "accuracy", losses[pdl_tune_loss(x->compress)]);
+    pdl_json_kstr(j, "accuracy", cli_loss_name(x->compress));
     pdl_json_kint(j, "compressed_layers", x->layers);
     pdl_json_kint(j, "bucket_bytes", x->bucket_bytes);
     pdl_json_kbool(j, "overlap", !x->no_overlap);
@@ -199,53 +193,53 @@ static void print_json(const struct answer *w)
 
 /* ---- files for others --------------------------------------------------- */
 
-static const char *named(const struct pdl_tuned *x)
-{
-    return x->algorithm ? x->algorithm : "ring";
-}
-
 /* Rows of NCCL's example tuner (ext-tuner/example): collective, bytes from and
  * to, algorithm, protocol, channels, nodes, ranks; -1: any. Its trees have the
- * rounds and bytes of halving-doubling. */
+ * rounds and bytes of halving-doubling. None: NCCL chooses. */
 static void write_nccl(const struct answer *w, struct pdl_sink *out)
 {
     int64_t pes = w->j->x.pes, per = w->j->sys.node.pes;
-    const char *alg =
-        strcmp(named(w->r.best), "halving-doubling") == 0 ? "tree" : "ring";
+    const char *alg = w->r.best->algorithm;
 
     pdl_printf(out, "# %s\n", w->r.best->strategy);
-    pdl_printf(out, "allreduce,0,4294967296,%s,simple,-1,%lld,%lld,-1,-1\n",
-               alg, (long long)((pes + per - 1) / per), (long long)pes);
+    if (alg)
+        pdl_printf(out, "allreduce,0,4294967296,%s,simple,-1,%lld,%lld,-1,-1\n",
+                   strcmp(alg, "halving-doubling") == 0 ? "tree" : "ring",
+                   (long long)((pes + per - 1) / per), (long long)pes);
 }
 
+/* A table without rules: the built-in ones. */
 static void write_table(const struct answer *w, struct pdl_sink *out)
 {
-    const struct pdl_tuned *x = w->r.best;
+    const char *alg = w->r.best->algorithm;
 
-    pdl_printf(out, "schema: paradl.profile/1\nallreduce:\n");
-    if (strcmp(named(x), "ring-ring") == 0)
-        pdl_printf(out, "  - {ranks: %lld, algorithm: \"ring-ring:k=%lld\"}\n",
-                   (long long)w->j->x.pes, (long long)w->j->sys.node.pes);
-    else
-        pdl_printf(out, "  - {ranks: %lld, algorithm: %s}\n",
-                   (long long)w->j->x.pes, named(x));
+    pdl_printf(out, "# %s\nschema: paradl.profile/1\n", w->r.best->strategy);
+    if (!alg)
+        return;
+    pdl_printf(out, "allreduce:\n  - {ranks: %lld, algorithm: \"%s",
+               (long long)w->j->x.pes, alg);
+    if (strcmp(alg, "ring-ring") == 0)
+        pdl_printf(out, ":k=%lld", (long long)w->j->sys.node.pes);
+    pdl_puts(out, "\"}\n");
 }
 
 /* Open MPI's numbers of coll_tuned_allreduce_algorithm: 4 ring, 6 Rabenseifner.
  * Neither has a ring of rings: NCCL's rings go through a node by themselves. */
 static void write_env(const struct answer *w, struct pdl_sink *out)
 {
-    bool halving = strcmp(named(w->r.best), "halving-doubling") == 0;
     const struct pdl_tuned *x = w->r.best;
+    bool halving =
+        x->algorithm && strcmp(x->algorithm, "halving-doubling") == 0;
 
-    pdl_printf(out,
-               "# %s\n# DistributedDataParallel(bucket_cap_mb=%lld)\n"
-               "export NCCL_ALGO=%s\n"
-               "export OMPI_MCA_coll_tuned_use_dynamic_rules=1\n"
-               "export OMPI_MCA_coll_tuned_allreduce_algorithm=%d\n",
+    pdl_printf(out, "# %s\n# DistributedDataParallel(bucket_cap_mb=%lld)\n",
                x->strategy,
-               (long long)(x->bucket_bytes > 0 ? x->bucket_bytes >> 20 : 25),
-               halving ? "Tree" : "Ring", halving ? 6 : 4);
+               (long long)(x->bucket_bytes > 0 ? x->bucket_bytes >> 20 : 25));
+    if (x->algorithm)
+        pdl_printf(out,
+                   "export NCCL_ALGO=%s\n"
+                   "export OMPI_MCA_coll_tuned_use_dynamic_rules=1\n"
+                   "export OMPI_MCA_coll_tuned_allreduce_algorithm=%d\n",
+                   halving ? "Tree" : "Ring", halving ? 6 : 4);
 }
 
 static enum pdl_status write_file(const struct answer *w, const char *path,
@@ -296,9 +290,10 @@ static int tune(const struct pdl_args *args)
     struct answer *w;
     int rc;
 
-    if (!o.q.system || !o.q.strategy || o.q.batch < 1) {
+    if (!o.q.system || !o.q.strategy || o.q.batch < 1 || o.least >= 1) {
         pdl_fail(&err, PDL_EINVAL,
-                 "tune needs --system, --strategy and --batch");
+                 o.least >= 1 ? "--least is a part of the step, below 1"
+                              : "tune needs --system, --strategy and --batch");
         pdl_hint(&err, "see 'paradl tune --help'");
         return cli_usage(&err);
     }

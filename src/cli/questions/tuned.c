@@ -4,11 +4,16 @@
  * asked for a strategy that was searched. */
 #include "cli/questions/tuned.h"
 
-static const char *const losses[] = {
-    [PDL_TUNE_EXACT] = "exact",
-    [PDL_TUNE_TRIED] = "tried on small data",
-    [PDL_TUNE_UNKNOWN] = "unknown",
-};
+const char *cli_loss_name(const char *compress)
+{
+    static const char *const names[] = {
+        [PDL_TUNE_EXACT] = "exact",
+        [PDL_TUNE_TRIED] = "tried on small data",
+        [PDL_TUNE_UNKNOWN] = "unknown",
+    };
+
+    return names[pdl_tune_loss(compress)];
+}
 
 enum pdl_status cli_tune_best(pdl_arena *a, const struct cli_question *q,
                               const char *strategy, struct cli_job *j,
@@ -41,8 +46,7 @@ void cli_tuned_text(const struct cli_tuned *x)
     cli_say(2, "collectives: %s, %s a step (%+.1f %%; accuracy: %s)",
             b->strategy,
             pdl_unit_format(b->x.step_s, PDL_UNIT_SECONDS, step, sizeof step),
-            100 * (b->x.step_s / x->step_s - 1),
-            losses[pdl_tune_loss(b->compress)]);
+            100 * (b->x.step_s / x->step_s - 1), cli_loss_name(b->compress));
 }
 
 void cli_tuned_json(struct pdl_json *w, const struct cli_tuned *x)
@@ -53,6 +57,6 @@ void cli_tuned_json(struct pdl_json *w, const struct cli_tuned *x)
     pdl_json_object(w);
     pdl_json_kstr(w, "strategy", x->r.best->strategy);
     pdl_json_knum(w, "step_s", x->r.best->x.step_s);
-    pdl_json_kstr(w, "accuracy", losses[pdl_tune_loss(x->r.best->compress)]);
+    pdl_json_kstr(w, "accuracy", cli_loss_name(x->r.best->compress));
     pdl_json_end(w);
 }

@@ -13,6 +13,8 @@ struct cli_tuned {
     struct pdl_err why; /* where there is nothing to choose */
 };
 
+/* What is known of the accuracy of a compression (NULL: none). */
+const char *cli_loss_name(const char *compress);
 enum pdl_status cli_tune_best(pdl_arena *a, const struct cli_question *q,
                               const char *strategy, struct cli_job *j,
                               struct cli_tuned *out, struct pdl_err *err);
