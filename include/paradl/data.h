@@ -138,8 +138,9 @@ enum { PDL_SAMPLING_KEYS = 8 };
 struct pdl_sampling_key {
     const char *name, *summary;
     double value, min, max;   /* by default, and what it may be */
-    const char *const *words; /* NULL-ended; NULL: a number */
+    const char *const *words; /* NULL-ended; none: a whole number; NULL: any */
 };
+extern const char *const pdl_sampling_whole[]; /* no words */
 
 /* A way to deal samples to workers, or to hide some: "name:key=value,...". */
 struct pdl_sampling {

@@ -91,7 +91,8 @@ enum { DATA_DEAL_Q, DATA_DEAL_WORKERS, DATA_DEAL_PLACE };
 extern const char *const data_places[]; /* deal.c */
 // clang-format off
 #define DATA_WORKERS                                                          \
-    {"workers", "how many share the samples; 0: data ranks", 0, 0, 1e9, NULL},\
+    {"workers", "how many share the samples; 0: data ranks", 0, 0, 1e9,       \
+     pdl_sampling_whole},                                                     \
     {"place", "at first: as in the files, at random, or by class", 1, 0, 2,   \
      data_places}
 // clang-format on

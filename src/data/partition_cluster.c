@@ -73,7 +73,8 @@ static void deal_class(struct data_split *s, int64_t k, int64_t c,
 
 /* Of every client as many as the poorest has, evenly over its classes: the
  * list is class by class, so what goes is every so-manieth. */
-static void make_equal(struct data_split *s, int64_t *kept)
+static enum pdl_status make_equal(struct data_split *s, int64_t *kept,
+                                  struct pdl_err *err)
 {
     int64_t n = s->opt->samples, m = s->opt->clients, least = n;
     double *count = s->share;
@@ -84,6 +85,12 @@ static void make_equal(struct data_split *s, int64_t *kept)
         count[s->owner[i]]++;
     for (int64_t c = 0; c < m; c++)
         least = (int64_t)count[c] < least ? (int64_t)count[c] : least;
+    if (least == 0) {
+        pdl_say(err, "cluster: %lld samples leave some of %lld clients none",
+                (long long)n, (long long)m);
+        pdl_hint(err, "fewer clients, or equal=no");
+        return PDL_EINVAL;
+    }
     for (int64_t i = 0; i < n; i++) {
         int64_t *x = &s->owner[s->list[i]], c = *x, seen = kept[c]++;
         double step = (double)least / count[c];
@@ -92,6 +99,7 @@ static void make_equal(struct data_split *s, int64_t *kept)
             (int64_t)((double)seen * step + 1e-9))
             *x = DATA_NOBODY;
     }
+    return PDL_OK;
 }
 
 static enum pdl_status split(struct data_split *s, struct pdl_err *err)
@@ -111,7 +119,7 @@ static enum pdl_status split(struct data_split *s, struct pdl_err *err)
         for (int64_t c = group_begin(s, g); c < group_begin(s, g + 1); c++)
             s->group[c] = (int32_t)g;
     if (st == PDL_OK && s->with.value[EQUAL] > 0)
-        make_equal(s, next);
+        st = make_equal(s, next, err);
     pdl_arena_destroy(a);
     return st;
 }
@@ -119,9 +127,9 @@ static enum pdl_status split(struct data_split *s, struct pdl_err *err)
 const struct data_partition data_partition_cluster = {
     .is = {.name = "cluster",
            .summary = "groups of clients with the same few classes",
-           .keys = {{"groups", "of clients", 5, 1, 1e6, NULL},
+           .keys = {{"groups", "of clients", 5, 1, 1e6, pdl_sampling_whole},
                     {"classes", "of a group; 0: all are somebody's, evenly", 0,
-                     0, 1e6, NULL},
+                     0, 1e6, pdl_sampling_whole},
                     {"main", "share of the clients in the first group; 0: even",
                      0, 0, 1, NULL},
                     {"equal", "all clients have as many samples", 1, 0, 1,

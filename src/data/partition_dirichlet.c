@@ -23,7 +23,8 @@ const struct data_partition data_partition_dirichlet = {
            .summary = "shares of each class drawn from Dirichlet(alpha)",
            .keys = {{"alpha", "small: few classes a client", 0.5, 1e-3, 1e6,
                      NULL},
-                    {"least", "samples of a client", 1, 0, 1e9, NULL}}},
+                    {"least", "samples of a client", 1, 0, 1e9,
+                     pdl_sampling_whole}}},
     .by_class = true,
     .split = split,
 };

@@ -50,6 +50,7 @@ const struct data_partition data_partition_quantity = {
            .summary = "at random, but of unequal numbers",
            .keys = {{"alpha", "of the Dirichlet distribution of the sizes", 1,
                      1e-3, 1e6, NULL},
-                    {"least", "samples of a client", 1, 0, 1e9, NULL}}},
+                    {"least", "samples of a client", 1, 0, 1e9,
+                     pdl_sampling_whole}}},
     .split = quantity,
 };

@@ -29,7 +29,8 @@ static enum pdl_status split(struct data_split *s, struct pdl_err *err)
 const struct data_partition data_partition_pathological = {
     .is = {.name = "pathological",
            .summary = "samples by label, in shards; a few for each client",
-           .keys = {{"classes", "shards of a client", 2, 1, 1e6, NULL}}},
+           .keys = {{"classes", "shards of a client", 2, 1, 1e6,
+                     pdl_sampling_whole}}},
     .by_class = true,
     .split = split,
 };

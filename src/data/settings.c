@@ -3,6 +3,7 @@
  * "name:key=value,...": a way of a table, and its parameters. */
 #include "data_priv.h"
 
+#include <math.h>
 #include <string.h>
 
 static enum pdl_status find_way(const struct pdl_sampling *(*at)(int),
@@ -48,6 +49,8 @@ static enum pdl_status set_word(const struct pdl_sampling *w,
     return PDL_EPARSE;
 }
 
+const char *const pdl_sampling_whole[] = {NULL};
+
 static enum pdl_status set_number(const struct pdl_sampling *w,
                                   const struct pdl_sampling_key *k,
                                   const char *text, double *out,
@@ -62,6 +65,9 @@ static enum pdl_status set_number(const struct pdl_sampling *w,
     if (!(v >= k->min && v <= k->max))
         return pdl_fail(err, PDL_EPARSE, "%s: %s=%.40s is outside %g to %g",
                         w->name, k->name, text, k->min, k->max);
+    if (k->words && v != floor(v))
+        return pdl_fail(err, PDL_EPARSE, "%s: %s=%.40s is no whole number",
+                        w->name, k->name, text);
     *out = v;
     return PDL_OK;
 }
@@ -83,8 +89,8 @@ static enum pdl_status set_one(const struct pdl_sampling *w, char *text,
         const struct pdl_sampling_key *k = &w->keys[i];
 
         if (strcmp(k->name, text) == 0)
-            return (k->words ? set_word : set_number)(w, k, value,
-                                                      &out->value[i], err);
+            return (k->words && k->words[0] ? set_word : set_number)(
+                w, k, value, &out->value[i], err);
         pdl_suggest_try(&s, k->name);
     }
     pdl_say(err, "%s: no parameter is called '%.40s'", w->name, text);

@@ -276,6 +276,9 @@ static void what_cannot_be_is_refused_in_one_line(void **state)
         {"cluster:groups=6", 100, 5, "6 groups"},
         {"cluster:groups=2,classes=2", 100, 5, "2 groups of 2 classes"},
         {"cluster:groups=1,main=0.5", 100, 5, "several groups"},
+        {"cluster:groups=2.5", 100, 5, "no whole number"},
+        {"cluster:groups=5", 100, 100, "leave some of 100 clients none"},
+        {"dirichlet:least=0.5", 100, 5, "no whole number"},
     };
 
     (void)state;
