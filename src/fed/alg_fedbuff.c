@@ -66,24 +66,31 @@ static bool is_busy(const struct buff *b, int64_t client)
     return false;
 }
 
-/* One that has samples and is not under way: at most all but one are. */
+/* One that has samples, is not away and not under way; -1: of so many that were
+ * drawn nobody is. */
 static int64_t next_client(const struct fed *f, struct buff *b)
 {
-    int64_t n = f->job->partition.clients, c;
+    enum { DRAWS = 100000 };
+    int64_t n = f->job->partition.clients;
 
-    do {
-        c = (int64_t)(fed_unit(f, FED_DRAW_START, 0, b->begun) * (double)n);
-        b->begun++;
-    } while (!fed_is_there(f, b->begun, c) || is_busy(b, c));
-    return c;
+    for (int i = 0; i < DRAWS; i++) {
+        double u = fed_unit(f, FED_DRAW_START, 0, b->begun++);
+        int64_t c = (int64_t)(u * (double)n);
+
+        if (fed_is_there(f, b->begun, c) && !is_busy(b, c))
+            return c;
+    }
+    return -1;
 }
 
-static void start(struct fed *f, struct fed_plan *p, struct under_way *u)
+static bool start(struct fed *f, struct fed_plan *p, struct under_way *u)
 {
     struct buff *b = f->own;
     int64_t c = next_client(f, b), slot = 0;
     struct pdl_fed_task *t;
 
+    if (c < 0)
+        return false;
     while (b->used[slot])
         slot++;
     b->used[slot] = true;
@@ -92,13 +99,14 @@ static void start(struct fed *f, struct fed_plan *p, struct under_way *u)
     fed_plan_visit(p, c, f->job->epochs);
     *u = (struct under_way){.client = c, .version = p->is.round, .slot = slot};
     if (p->failed)
-        return;
+        return false;
     t = &p->task[p->is.ntasks - 1];
     fed_judge_task(f, p, t);
     u->lost = t->lost != NULL;
     u->end_s = b->now_s + (f->job->deadline_s > 0
                                ? fmin(t->seconds, f->job->deadline_s)
                                : t->seconds);
+    return true;
 }
 
 static struct under_way *first_back(struct buff *b)
@@ -132,8 +140,8 @@ static void plan(struct fed *f, struct fed_plan *p)
         b->used[b->arrive[i]] = false;
     b->narrive = 0;
     for (int64_t i = 0; i < b->wide; i++)
-        if (b->at[i].free)
-            start(f, p, &b->at[i]);
+        if (b->at[i].free && !start(f, p, &b->at[i]))
+            break;
     while (b->narrive < b->buffer && !p->failed) {
         struct under_way *u = first_back(b);
 
@@ -142,7 +150,7 @@ static void plan(struct fed *f, struct fed_plan *p)
         b->now_s = u->end_s;
         come_back(b, u, p->is.round);
         if (b->narrive < b->buffer && p->is.ntasks < b->most)
-            start(f, p, u);
+            (void)start(f, p, u);
     }
     p->is.seconds = b->now_s - from;
 }
@@ -180,7 +188,8 @@ static void end(struct fed *f)
 const struct fed_alg fed_alg_fedbuff = {
     .is = {.name = "fedbuff",
            .summary = "asynchronous: a round is a buffer of changes",
-           .keys = {{"buffer", "changes that make a round", 10, 1, 1e6, NULL},
+           .keys = {{"buffer", "changes that make a round", 10, 1, 1e6,
+                     pdl_sampling_whole},
                     {"eta", "rate of the server", 1, 1e-6, 1e3, NULL}}},
     .waits = true,
     .open = begin,

@@ -31,6 +31,19 @@ static int64_t exchanged(const struct fed *f, int64_t client)
            ((int64_t)fed_value(f, PARTS) - 1);
 }
 
+static enum pdl_status begin(struct fed *f, struct pdl_err *err)
+{
+    int64_t parts = (int64_t)fed_value(f, PARTS), n = f->job->select;
+
+    n = n > 0 && n < f->able ? n : f->able;
+    return n >= parts ? PDL_OK
+                      : pdl_fail(err, PDL_EINVAL,
+                                 "feddct: %lld parts are on the devices of as "
+                                 "many clients, but a round has %lld",
+                                 (long long)parts, (long long)n);
+}
+
+/* Who is left over joins the last cluster: a part has its device. */
 static void plan(struct fed *f, struct fed_plan *p)
 {
     int64_t *c = PDL_NEW(p->arena, int64_t, f->job->partition.clients);
@@ -38,11 +51,10 @@ static void plan(struct fed *f, struct fed_plan *p)
     int64_t parts = (int64_t)fed_value(f, PARTS);
 
     p->failed = p->failed || !c;
-    for (int64_t i = 0; i < n; i++) {
-        if (i % parts == 0)
+    for (int64_t i = 0; i < n && n >= parts; i++) {
+        if (i % parts == 0 && n - i >= parts)
             fed_plan_task(p, PDL_FED_GLOBAL);
         fed_plan_visit(p, c[i], f->job->epochs);
-        p->is.across_bytes += exchanged(f, c[i]);
     }
 }
 
@@ -57,7 +69,7 @@ const struct fed_alg fed_alg_feddct = {
     .is = {.name = "feddct",
            .summary = "a divided network, trained together by clusters",
            .keys = {{"parts", "networks, and clients of a cluster", 4, 2, 64,
-                     NULL},
+                     pdl_sampling_whole},
                     {"together", "weight of their agreement", 0.5, 0, 1e3,
                      NULL},
                     {"warm", "rounds in which that rises", 40, 1, 1e6, NULL},
@@ -65,6 +77,7 @@ const struct fed_alg fed_alg_feddct = {
                      stems}}},
     .parts_key = PARTS + 1,
     .stems_key = STEMS + 1,
+    .open = begin,
     .exchanged = exchanged,
     .plan = plan,
     .take = take,

@@ -13,9 +13,17 @@
 enum { EVERY, OWN, EWC, KEEP };
 enum { MODEL, STIFF }; /* shelves */
 
+/* As many as clients are asked for, and there can be. */
+static int64_t models(const struct fed *f)
+{
+    int64_t k = f->job->select;
+
+    return k > 0 && k < f->able ? k : f->able;
+}
+
 static enum pdl_status begin(struct fed *f, struct pdl_err *err)
 {
-    int64_t k = f->job->select > 0 ? f->job->select : f->able;
+    int64_t k = models(f);
     enum pdl_status st = fed_shelf_open(f, MODEL, "travels", k, err);
 
     if (st == PDL_OK)
@@ -26,14 +34,16 @@ static enum pdl_status begin(struct fed *f, struct pdl_err *err)
     return st;
 }
 
+/* Where fewer clients are there than models, others stay in each round. */
 static void plan(struct fed *f, struct fed_plan *p)
 {
     int64_t *c = PDL_NEW(p->arena, int64_t, f->job->partition.clients);
-    int64_t n = c ? fed_choose(f, p->is.round, c) : 0;
+    int64_t n = c ? fed_choose(f, p->is.round, c) : 0, k = models(f);
+    double from = fed_unit(f, FED_DRAW_PAIR, p->is.round, 0) * (double)k;
 
     p->failed = p->failed || !c;
     for (int64_t i = 0; i < n; i++) {
-        fed_plan_task(p, i);
+        fed_plan_task(p, n < k ? (i + (int64_t)from) % k : i);
         fed_plan_visit(p, c[i], f->job->epochs);
     }
 }
@@ -98,7 +108,8 @@ static void end(struct fed *f)
 const struct fed_alg fed_alg_safa = {
     .is = {.name = "safa",
            .summary = "models travel from client to client, then mix",
-           .keys = {{"every", "rounds until models mix", 5, 1, 1e6, NULL},
+           .keys = {{"every", "rounds until models mix", 5, 1, 1e6,
+                     pdl_sampling_whole},
                     {"own", "what a model keeps of itself then", 0.5, 0, 1,
                      NULL},
                     {"ewc", "strength of the penalty on forgetting", 1, 0, 1e9,

@@ -188,7 +188,8 @@ struct fed_alg {
     /* Server: one result, in the order of the tasks; all are in. */
     void (*take)(struct fed *f, const struct fed_back *b);
     void (*end)(struct fed *f);
-    /* Bytes that clients exchange while samples of this one are trained. */
+    /* Bytes that clients exchange while samples of this one are trained. All
+     * clients of a task then hold parts of the model at the same time. */
     int64_t (*exchanged)(const struct fed *f, int64_t client);
     /* Weight of agreement between parts in this round. */
     double (*together)(const struct fed *f);
@@ -223,8 +224,6 @@ uint64_t fed_key(const struct fed *f, enum fed_draw why, int64_t round,
 double fed_unit(const struct fed *f, enum fed_draw why, int64_t round,
                 int64_t i);
 int64_t fed_samples(const struct fed *f, int64_t client);
-/* Of a visit, on the client's device and link. */
-double fed_seconds(const struct fed *f, int64_t client, int64_t epochs);
 int64_t fed_down_bytes(const struct fed *f); /* to a task, and back */
 int64_t fed_up_bytes(const struct fed *f);
 /* Seconds of a task, and why nothing comes back of it. */
@@ -235,6 +234,9 @@ double fed_value(const struct fed *f, int key); /* of the algorithm */
 double fed_rate(const struct fed *f);           /* of clients in this round */
 
 /* ---- server.c ------------------------------------------------------- */
+
+/* A line that is no round's, on rank 0. */
+void PDL_PRINTF(2, 3) fed_note(struct fed *f, const char *fmt, ...);
 
 /* The vector of a slot, zeros at first; NULL: no memory, which latches. */
 float *fed_slot(struct fed *f, int shelf, int64_t i);

@@ -123,23 +123,34 @@ static double uneven(const struct fed *f, enum fed_draw why, int64_t c)
     return exp(f->job->spread * sqrt(-2 * log(u)) * cos(6.283185307179586 * v));
 }
 
-double fed_seconds(const struct fed *f, int64_t client, int64_t epochs)
+/* Samples a second of a client's device. */
+static double pace_of(const struct fed *f, int64_t client)
+{
+    return (f->job->speed > 0 ? f->job->speed : 100) *
+           uneven(f, FED_DRAW_SPEED, client);
+}
+
+static double train_seconds(const struct fed *f, const struct pdl_fed_visit *v,
+                            double pace)
+{
+    int64_t steps = f->job->steps;
+    int64_t n = steps > 0 ? steps * f->job->batch
+                          : fed_samples(f, v->client) * v->epochs;
+
+    return (double)n / pace;
+}
+
+/* So much from the server to a client, and so much back. */
+static double link_seconds(const struct fed *f, int64_t client, double down,
+                           double up)
 {
     const struct pdl_fed_job *o = f->job;
-    int64_t n =
-        o->steps > 0 ? o->steps * o->batch : fed_samples(f, client) * epochs;
-    double link = uneven(f, FED_DRAW_LINK, client), sum;
+    double link = uneven(f, FED_DRAW_LINK, client), sum = 0;
 
-    sum = (double)n /
-          ((o->speed > 0 ? o->speed : 100) * uneven(f, FED_DRAW_SPEED, client));
-    if (f->alg->exchanged && o->up > 0) /* half of it goes either way */
-        sum += (double)f->alg->exchanged(f, client) / 2 / (o->up * link);
-    if (f->alg->exchanged && o->down > 0)
-        sum += (double)f->alg->exchanged(f, client) / 2 / (o->down * link);
     if (o->down > 0)
-        sum += o->latency_s + (double)fed_down_bytes(f) / (o->down * link);
+        sum += o->latency_s + down / (o->down * link);
     if (o->up > 0)
-        sum += o->latency_s + (double)fed_up_bytes(f) / (o->up * link);
+        sum += o->latency_s + up / (o->up * link);
     return sum;
 }
 
@@ -167,17 +178,59 @@ static double pooled_seconds(const struct fed *f, const struct fed_plan *p,
     return n / (o->speed > 0 ? o->speed : 100);
 }
 
+/* A model goes from one client to the next. */
+static double visits_seconds(const struct fed *f, const struct fed_plan *p,
+                             const struct pdl_fed_task *t)
+{
+    double sum = 0;
+
+    for (int64_t i = t->first; i < t->first + t->nvisits; i++) {
+        int64_t c = p->visit[i].client;
+
+        sum += train_seconds(f, &p->visit[i], pace_of(f, c)) +
+               link_seconds(f, c, (double)fed_down_bytes(f),
+                            (double)fed_up_bytes(f));
+    }
+    return sum;
+}
+
+/* Parts of a model are on the devices of a cluster's first clients, who get
+ * them at the same time, and train at the pace of the slowest of them; half of
+ * what an owner exchanges goes either way. */
+static double parts_seconds(const struct fed *f, const struct fed_plan *p,
+                            const struct pdl_fed_task *t)
+{
+    int64_t parts = fed_learner_parts(f->learner);
+    double n = (double)parts, pace = INFINITY, link = 0, sum = 0;
+
+    for (int64_t i = t->first; i < t->first + parts; i++) {
+        int64_t c = p->visit[i].client;
+
+        pace = fmin(pace, pace_of(f, c));
+        link = fmax(link, link_seconds(f, c, (double)fed_down_bytes(f) / n,
+                                       (double)fed_up_bytes(f) / n));
+    }
+    for (int64_t i = t->first; i < t->first + t->nvisits; i++) {
+        int64_t c = p->visit[i].client;
+        double half = (double)f->alg->exchanged(f, c) / 2;
+
+        sum += train_seconds(f, &p->visit[i], pace) +
+               link_seconds(f, c, half, half);
+    }
+    return sum + link;
+}
+
 void fed_judge_task(const struct fed *f, const struct fed_plan *p,
                     struct pdl_fed_task *t)
 {
     bool drops = false;
 
-    t->seconds = t->pooled ? pooled_seconds(f, p, t) : 0;
-    for (int64_t i = t->first; i < t->first + t->nvisits && !t->pooled; i++) {
-        t->seconds += fed_seconds(f, p->visit[i].client, p->visit[i].epochs);
+    t->seconds = (t->pooled           ? pooled_seconds
+                  : f->alg->exchanged ? parts_seconds
+                                      : visits_seconds)(f, p, t);
+    for (int64_t i = t->first; i < t->first + t->nvisits && !t->pooled; i++)
         drops = drops || fed_unit(f, FED_DRAW_DROP, p->is.round,
                                   p->visit[i].client) < f->job->drop;
-    }
     if (drops)
         t->lost = "dropped";
     else if (!t->pooled && f->job->deadline_s > 0 &&
@@ -185,7 +238,20 @@ void fed_judge_task(const struct fed *f, const struct fed_plan *p,
         t->lost = "late";
 }
 
-/* From one client to the next models need not pass the server. */
+/* What goes from client to client need not pass the server: the model, or what
+ * its parts exchange. */
+static int64_t across_bytes(const struct fed *f, const struct fed_plan *p,
+                            const struct pdl_fed_task *t)
+{
+    int64_t sum = 0;
+
+    if (!f->alg->exchanged)
+        return (t->nvisits - 1) * fed_up_bytes(f);
+    for (int64_t i = t->first; i < t->first + t->nvisits; i++)
+        sum += f->alg->exchanged(f, p->visit[i].client);
+    return sum;
+}
+
 static void add_up(const struct fed *f, struct fed_plan *p,
                    const struct pdl_fed_task *t)
 {
@@ -200,7 +266,7 @@ static void add_up(const struct fed *f, struct fed_plan *p,
     if (t->lost)
         return;
     p->is.up_bytes += t->pooled ? 0 : up;
-    p->is.across_bytes += t->pooled ? 0 : (t->nvisits - 1) * up;
+    p->is.across_bytes += t->pooled ? 0 : across_bytes(f, p, t);
 }
 
 static void plan_each(struct fed *f, struct fed_plan *p)

@@ -140,4 +140,15 @@ static inline enum pdl_status small_run(const struct pdl_fed_job *job,
     return st;
 }
 
+/* The plans of the job. */
+static inline struct pdl_buf small_emit(const struct pdl_fed_job *job)
+{
+    struct pdl_err err = {"", ""};
+    struct pdl_buf text;
+
+    pdl_buf_init(&text);
+    assert_int_equal(pdl_fed_emit(job, &text.sink, &err), PDL_OK);
+    return text;
+}
+
 #endif
