@@ -30,7 +30,9 @@ static void describe(const struct fed *f, struct settings *s)
     const char *none = "";
 
     snprintf(s->text[0], n, "%s", o->model_name ? o->model_name : none);
-    snprintf(s->text[1], n, "%s", o->data_name ? o->data_name : none);
+    snprintf(s->text[1], n, "%.170s, %lld samples",
+             o->data_name ? o->data_name : none,
+             (long long)o->partition.samples);
     snprintf(s->text[2], n, "%s",
              o->partition_name ? o->partition_name : "iid");
     snprintf(s->text[3], n, "%s", o->algorithm ? o->algorithm : "fedavg");
@@ -304,8 +306,20 @@ static enum pdl_status resume(struct fed *f, const pdl_ckpt *c,
     return read_history(f, c, err);
 }
 
+/* Checkpoints that were passed over, a line each. */
+static void tell_lines(struct fed *f, char *text)
+{
+    for (char *end; text && *text; text = end + 1) {
+        end = strchr(text, '\n');
+        if (!end)
+            break;
+        fed_note(f, "%.*s", (int)(end - text), text);
+    }
+}
+
 enum pdl_status fed_keep_open(struct fed *f, struct pdl_err *err)
 {
+    struct pdl_buf passed;
     struct pdl_ckpt_claim c = {.dir = f->job->checkpoint,
                                .resume = f->job->resume,
                                .model = f->job->model_name,
@@ -315,10 +329,13 @@ enum pdl_status fed_keep_open(struct fed *f, struct pdl_err *err)
 
     if (!f->job->checkpoint)
         return PDL_OK;
+    pdl_buf_init(&passed);
     st = pdl_ckpt_claim(&c, &f->lock, NULL, err);
     if (st == PDL_OK && f->job->resume)
         st = pdl_ckpt_latest(pdl_ckpt_lock_dir(f->lock), INT64_MAX, true, &last,
-                             NULL, err);
+                             &passed.sink, err);
+    tell_lines(f, passed.text);
+    pdl_buf_free(&passed);
     if (st == PDL_OK && last)
         st = resume(f, last, err);
     pdl_ckpt_close(last);

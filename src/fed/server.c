@@ -228,7 +228,7 @@ static void tell(struct fed *f, const struct pdl_fed_line *line)
         f->job->tell(f->job->ctx, line);
 }
 
-static void PDL_PRINTF(2, 3) note(struct fed *f, const char *fmt, ...)
+void fed_note(struct fed *f, const char *fmt, ...)
 {
     char text[400];
     va_list ap;
@@ -298,11 +298,11 @@ static enum pdl_status end_round(struct fed *f, struct pdl_fed_line *line,
     if (f->rank == 0) {
         (f->alg->end ? f->alg->end : fed_mean)(f);
         if (f->gone > 0)
-            note(f, "round %lld: no numbers came back from client%s",
-                 (long long)r->round, f->lost);
+            fed_note(f, "round %lld: no numbers came back from client%s",
+                     (long long)f->sum_up.rounds + 1, f->lost);
         if (f->came == 0 && !f->alg->waits)
-            note(f, "round %lld: nothing came back, the model stays",
-                 (long long)r->round);
+            fed_note(f, "round %lld: nothing came back, the model stays",
+                     (long long)f->sum_up.rounds + 1);
     }
     if (f->plan.failed)
         return pdl_fail(err, PDL_ENOMEM, "out of memory for models");
@@ -383,6 +383,22 @@ static enum pdl_status replay(struct fed *f, struct pdl_err *err)
     return st == PDL_OK ? fed_plan_round(f, err) : st;
 }
 
+static void tell_start(struct fed *f)
+{
+    int64_t clients = f->job->partition.clients;
+
+    if (f->done > 0 && f->sum_up.rounds >= f->job->rounds)
+        fed_note(f, "resumed after the last of %lld rounds",
+                 (long long)f->sum_up.rounds);
+    else if (f->done > 0)
+        fed_note(f, "resumed in round %lld, with %lld of %lld models trained",
+                 (long long)f->sum_up.rounds + 1, (long long)f->next,
+                 (long long)f->nlive);
+    if (f->able < clients)
+        fed_note(f, "%lld of %lld clients have no samples: nobody asks them",
+                 (long long)(clients - f->able), (long long)clients);
+}
+
 /* What rank 0 read from a checkpoint, to all. */
 static enum pdl_status go_on(struct fed *f, struct pdl_err *err)
 {
@@ -404,10 +420,8 @@ static enum pdl_status go_on(struct fed *f, struct pdl_err *err)
                       (long long)f->next, (long long)f->nlive);
     if (st == PDL_OK)
         fed_history_tell(f);
-    if (st == PDL_OK && f->done > 0)
-        note(f, "resumed in round %lld, with %lld of %lld models trained",
-             (long long)f->sum_up.rounds, (long long)f->next,
-             (long long)f->nlive);
+    if (st == PDL_OK)
+        tell_start(f);
     return st == PDL_OK ? fed_share(f, err) : st;
 }
 

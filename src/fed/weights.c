@@ -18,30 +18,53 @@ static const char *name_of(const struct fed *f, const char *name, int64_t at)
                                         (long long)(at / each), name);
 }
 
+/* The tensors of one model; x: NULL counts them. */
+static int list_model(struct fed *f, const char *prefix, const float *w,
+                      struct pdl_shard *x)
+{
+    const struct pdl_train_state *s;
+    int64_t at;
+    int n = 0;
+
+    for (; (s = fed_learner_tensor(f->learner, n, &at)); n++) {
+        if (!x)
+            continue;
+        x[n] = (struct pdl_shard){
+            .name = pdl_arena_printf(f->arena, "%s%s", prefix,
+                                     name_of(f, s->part.name, at)),
+            .dtype = PDL_F32,
+            .rank = s->part.ndims,
+            .box = s->part.box,
+            .data = w + at};
+        memcpy(x[n].dim, s->part.dim,
+               (size_t)s->part.ndims * sizeof x[n].dim[0]);
+    }
+    return n;
+}
+
+/* The model; of clients that train alone each one's, named by its number. */
 enum pdl_status fed_weights_write(struct fed *f, const char *path,
                                   struct pdl_err *err)
 {
     struct pdl_weights_options opt = {.metadata = NULL};
-    const struct pdl_train_state *s;
-    struct pdl_shard *x;
-    int64_t at;
-    int n = 0;
+    int64_t models = f->alg->apart ? f->job->partition.clients : 1;
+    int64_t each = list_model(f, "", NULL, NULL);
+    struct pdl_shard *x = calloc((size_t)(models * each) + 1, sizeof x[0]);
     enum pdl_status st;
+    int n = 0;
 
-    while (fed_learner_tensor(f->learner, n, &at))
-        n++;
-    x = calloc((size_t)n + 1, sizeof x[0]);
-    if (!x)
-        return pdl_fail(err, PDL_ENOMEM, "out of memory");
-    for (int i = 0; (s = fed_learner_tensor(f->learner, i, &at)); i++) {
-        x[i] = (struct pdl_shard){.name = name_of(f, s->part.name, at),
-                                  .dtype = PDL_F32,
-                                  .rank = s->part.ndims,
-                                  .box = s->part.box,
-                                  .data = f->model + at};
-        memcpy(x[i].dim, s->part.dim,
-               (size_t)s->part.ndims * sizeof x[i].dim[0]);
+    if (!x || models * each > INT32_MAX) {
+        free(x);
+        return pdl_fail(err, PDL_ENOMEM, "out of memory for %lld models",
+                        (long long)models);
     }
+    for (int64_t c = 0; c < models; c++)
+        if (!f->alg->apart)
+            n += list_model(f, "", f->model, x);
+        else if (fed_has_slot(f, 0, c))
+            n += list_model(
+                f, pdl_arena_printf(f->arena, "client%lld.", (long long)c),
+                fed_slot(f, 0, c), x + n);
     st = pdl_weights_write(path, x, n, &opt, err);
     free(x);
     return st;

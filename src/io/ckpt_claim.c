@@ -219,7 +219,8 @@ static enum pdl_status refuse_foreign(const pdl_ckpt_lock *l,
              "%.300s: holds checkpoints of another run (%.60s%sup to step "
              "%" PRId64 ")",
              l->dir, n->model, *n->model ? ", " : "", n->step);
-    pdl_hint(err, "--resume goes on with it; --beside puts this one beside it");
+    pdl_hint(err, "--resume goes on with it; another folder begins anew "
+                  "(train --beside finds one)");
     return PDL_EINVAL;
 }
 

@@ -10,6 +10,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct model_family *const families[] = {
     &model_zoo_lenet,     &model_zoo_alexnet,      &model_zoo_vgg,
@@ -350,6 +351,10 @@ enum pdl_status pdl_zoo_divide(pdl_arena *a, const char *spec, int parts,
     enum pdl_status st = read_spec(spec, &f, v, &rest, err);
     int w;
 
+    if (st != PDL_OK && access(spec, F_OK) == 0)
+        return pdl_fail(err, PDL_EINVAL,
+                        "%.200s: a file; networks of the zoo are divided",
+                        spec);
     if (st != PDL_OK)
         return st;
     w = width_of(f);

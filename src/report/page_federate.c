@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The page of `paradl federate`: accuracy by round, of all and of each group of
- * clients; how alike clients are, in the order of the clusters that were found;
- * what was sent. */
+ * clients, and of each client in the end; how alike clients are, in the order
+ * of the clusters that were found; what was sent. */
 #include "report_priv.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
-enum { GROUPS = REPORT_COLOURS - 1, CLIENTS = 100 };
+enum { GROUPS = REPORT_COLOURS - 1, CLIENTS = 100, SHOWN = 200 };
 
 static bool number_of(const struct pdl_doc *d, double low, double high,
                       double *out)
@@ -99,6 +100,51 @@ static void accuracy(struct report_page *p, const struct pdl_doc *history)
                     all);
     report_para(p->out, "A group's accuracy is of test samples mixed by class "
                         "as its clients' own are.");
+    report_section_end(p->out);
+}
+
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* Of each client after the last round, the worst first. */
+static void by_client(struct report_page *p)
+{
+    const struct pdl_doc *list = pdl_doc_get(p->doc, "client_accuracy");
+    struct report_series s = {.name = "clients"};
+    struct report_lines c = {
+        .id = "clients-chart",
+        .label = "accuracy of each client, the worst first",
+        .series = &s,
+        .nseries = 1,
+        .x = {.title = "clients, the worst first", .whole = true},
+        .y = {.title = "% right", .max = 100}};
+    double v;
+    int n = 0, every;
+
+    if (!list || list->kind != PDL_DOC_LIST ||
+        !make_room(p, &s, (int64_t)list->count))
+        return;
+    for (const struct pdl_doc *d = list->child; d; d = d->next)
+        if (number_of(d, 0, 1, &v))
+            s.y[s.n++] = 100 * v;
+    qsort(s.y, (size_t)s.n, sizeof s.y[0], ascending);
+    if (s.n < 2)
+        return;
+    report_section(p->out, "clients", "How even is it?");
+    report_para(p->out,
+                "After the last round. A client's accuracy is of test samples "
+                "mixed by class as its own are: the worst %.1f %%, half from "
+                "%.1f %%, the best %.1f %%.",
+                s.y[0], s.y[s.n / 2], s.y[s.n - 1]);
+    every = s.n / SHOWN + 1;
+    for (int i = 0; i < s.n; i += every, n++)
+        s.x[n] = i + 1, s.y[n] = s.y[i];
+    s.n = n;
+    report_lines(p->out, &c);
     report_section_end(p->out);
 }
 
@@ -272,6 +318,7 @@ static void write_page(struct report_page *p)
     if (!history)
         return;
     accuracy(p, history);
+    by_client(p);
     similarity(p);
     traffic(p, history);
 }

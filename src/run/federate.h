@@ -25,6 +25,7 @@ struct federation {
     struct federate_point *history; /* a row a round */
     int64_t nhistory, room;
     double *groups; /* accuracies, a row a round */
+    double *client; /* of the last test; NULL: there was none */
     /* at the end: how many, of each client, and between all pairs where a page
      * can show them */
     int64_t clusters;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What rank 0 tells of a federated run: rounds as text or JSON, a line of
- * progress, the summary, and the table of a partition. */
+ * progress, the summary. */
 #include "federate.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { MOST_PAIRS = 100 }; /* clients that a page shows all pairs of */
@@ -125,6 +126,15 @@ static void remember_clusters(struct federation *s,
         memcpy(s->similarity, l->similarity, n * n * sizeof *s->similarity);
 }
 
+static void remember_clients(struct federation *s, const struct pdl_fed_line *l)
+{
+    if (!s->client)
+        s->client = PDL_NEW(s->arena, double, l->clients + 1);
+    if (s->client)
+        memcpy(s->client, l->client_accuracy,
+               (size_t)l->clients * sizeof s->client[0]);
+}
+
 /* For the page at the end; what there is no memory for is not on it. */
 static void remember(struct federation *s, const struct pdl_fed_line *l)
 {
@@ -132,6 +142,8 @@ static void remember(struct federation *s, const struct pdl_fed_line *l)
 
     if (l->clusters > 0)
         remember_clusters(s, l);
+    if (l->client_accuracy)
+        remember_clients(s, l);
     if (!s->history) {
         s->room = s->job.rounds;
         s->history = PDL_NEW(s->arena, struct federate_point, s->room);
@@ -240,6 +252,8 @@ void federate_result(const struct federation *s, struct pdl_sink *out)
     pdl_json_knum(&j, "best_accuracy", x->best);
     pdl_json_kint(&j, "client_memory_bytes", x->memory_bytes);
     json_groups(&j, s);
+    if (s->client)
+        numbers(&j, "client_accuracy", s->client, s->job.partition.clients);
     json_history(&j, s);
     if (s->clusters > 0)
         json_clusters(&j, s->clusters, s->cluster, s->job.partition.clients);
@@ -274,6 +288,31 @@ static void json_summary(const struct federation *s)
     pdl_json_end(&j);
 }
 
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* How even it is: the worst client, the one in the middle, the best. */
+static void text_clients(const struct federation *s)
+{
+    int64_t n = 0, all = s->client ? s->job.partition.clients : 0;
+    double *x = PDL_NEW(s->arena, double, all + 1);
+
+    for (int64_t c = 0; x && c < all; c++)
+        if (!isnan(s->client[c]))
+            x[n++] = s->client[c];
+    if (n == 0)
+        return;
+    qsort(x, (size_t)n, sizeof x[0], ascending);
+    pdl_printf(run_out(),
+               "clients   %.1f %% at the worst, half from %.1f %%, %.1f %% at "
+               "the best\n",
+               100 * x[0], 100 * x[n / 2], 100 * x[n - 1]);
+}
+
 void federate_summary(struct federation *s)
 {
     const struct pdl_fed_summary *x = &s->summary;
@@ -295,8 +334,10 @@ void federate_summary(struct federation *s)
     if (s->o.target > 0)
         pdl_printf(out, "\ntarget    %.2f %% %s", 100 * s->o.target,
                    x->reached ? "reached" : "not reached");
+    pdl_printf(out, "\n");
+    text_clients(s);
     pdl_printf(
-        out, "\ntraffic   down %s, up %s, between clients %s\n",
+        out, "traffic   down %s, up %s, between clients %s\n",
         pdl_unit_format((double)x->down_bytes, PDL_UNIT_BYTES, a, sizeof a),
         pdl_unit_format((double)x->up_bytes, PDL_UNIT_BYTES, b, sizeof b),
         pdl_unit_format((double)x->across_bytes, PDL_UNIT_BYTES, c, sizeof c));
@@ -304,132 +345,4 @@ void federate_summary(struct federation *s)
         out, "a client  %s of memory; the rounds %s on their devices\n",
         pdl_unit_format((double)x->memory_bytes, PDL_UNIT_BYTES, a, sizeof a),
         pdl_unit_format(x->seconds, PDL_UNIT_SECONDS, b, sizeof b));
-}
-
-/* ---- the partition -------------------------------------------------- */
-
-static void json_partition(const struct pdl_partition *p)
-{
-    struct pdl_json j;
-
-    pdl_json_init(&j, run_out());
-    pdl_json_schema(&j, "partition");
-    pdl_json_kint(&j, "clients", p->clients);
-    pdl_json_kint(&j, "groups", p->groups);
-    pdl_json_kint(&j, "classes", p->classes);
-    pdl_json_key(&j, "samples");
-    pdl_json_array(&j);
-    for (int64_t c = 0; c < p->clients; c++) {
-        pdl_json_row(&j);
-        pdl_json_kint(&j, "client", c);
-        pdl_json_kint(&j, "group", p->group[c]);
-        pdl_json_kint(&j, "samples", p->first[c + 1] - p->first[c]);
-        pdl_json_key(&j, "classes");
-        pdl_json_flat(&j);
-        for (int64_t k = 0; k < p->classes; k++)
-            pdl_json_int(&j, p->count[c * p->classes + k]);
-        pdl_json_end(&j);
-        pdl_json_end(&j);
-    }
-    pdl_json_end(&j);
-    pdl_json_end(&j);
-}
-
-/* A picture of a row: each class a mark, as dark as its share. */
-static void draw(const int64_t *count, int64_t classes, int64_t all)
-{
-    static const char marks[] = " .:-=+*#%@";
-
-    pdl_printf(run_out(), "  |");
-    for (int64_t k = 0; k < classes && k < 100; k++) {
-        double share = all > 0 ? (double)count[k] / (double)all : 0;
-        int at = (int)ceil(share * 9);
-
-        pdl_printf(run_out(), "%c", marks[at > 9 ? 9 : at]);
-    }
-    pdl_printf(run_out(), "|");
-}
-
-void federate_show(struct federation *s)
-{
-    const struct pdl_partition *p = &s->job.partition;
-    struct pdl_sink *out = run_out();
-
-    if (s->args->json) {
-        json_partition(p);
-        return;
-    }
-    pdl_printf(out, "client group samples  by class\n");
-    for (int64_t c = 0; c < p->clients; c++) {
-        int64_t n = p->first[c + 1] - p->first[c];
-        const int64_t *count = p->count ? p->count + c * p->classes : NULL;
-
-        pdl_printf(out, "%6lld %5d %7lld", (long long)c, (int)p->group[c],
-                   (long long)n);
-        if (count)
-            draw(count, p->classes, n);
-        for (int64_t k = 0; count && k < p->classes && k < 12; k++)
-            pdl_printf(out, " %lld", (long long)count[k]);
-        pdl_printf(out, "\n");
-    }
-    pdl_printf(out, "%lld of %lld samples are somebody's\n",
-               (long long)p->first[p->clients], (long long)p->samples);
-}
-
-/* ---- projections -------------------------------------------------------- */
-
-static void json_projection(const struct pdl_fed_projection *x)
-{
-    struct pdl_json j;
-
-    pdl_json_init(&j, run_out());
-    pdl_json_schema(&j, "federate-projection");
-    pdl_json_kint(&j, "rounds", x->rounds);
-    pdl_json_kint(&j, "tasks", x->tasks);
-    pdl_json_kint(&j, "lost", x->lost);
-    pdl_json_kint(&j, "parameters", x->parameters);
-    pdl_json_knum(&j, "round_mean_s", x->mean_s);
-    pdl_json_knum(&j, "round_median_s", x->median_s);
-    pdl_json_knum(&j, "round_p90_s", x->p90_s);
-    pdl_json_knum(&j, "total_s", x->total_s);
-    pdl_json_knum(&j, "round_down_bytes", x->down_bytes);
-    pdl_json_knum(&j, "round_up_bytes", x->up_bytes);
-    pdl_json_knum(&j, "round_across_bytes", x->across_bytes);
-    pdl_json_kint(&j, "client_memory_bytes", x->memory_bytes);
-    pdl_json_end(&j);
-}
-
-static void line(const char *what, double v, enum pdl_unit unit,
-                 const char *note)
-{
-    char text[32];
-
-    pdl_printf(run_out(), "%-16s %s%s\n", what,
-               pdl_unit_format(v, unit, text, sizeof text), note);
-}
-
-void federate_projection(const struct federation *s,
-                         const struct pdl_fed_projection *x)
-{
-    if (s->args->json) {
-        json_projection(x);
-        return;
-    }
-    pdl_printf(run_out(), "%s, %s, %lld of %lld clients a round, %lld rounds\n",
-               s->args->pos[0], s->o.algorithm ? s->o.algorithm : "fedavg",
-               (long long)(x->rounds > 0 ? x->tasks / x->rounds : 0),
-               (long long)s->job.partition.clients, (long long)x->rounds);
-    line("a round", x->mean_s, PDL_UNIT_SECONDS, " (mean)");
-    line("  half within", x->median_s, PDL_UNIT_SECONDS, "");
-    line("  90 % within", x->p90_s, PDL_UNIT_SECONDS, "");
-    line("all rounds", x->total_s, PDL_UNIT_SECONDS, "");
-    line("sent down", x->down_bytes, PDL_UNIT_BYTES, " a round");
-    line("sent up", x->up_bytes, PDL_UNIT_BYTES, " a round");
-    if (x->across_bytes > 0)
-        line("between clients", x->across_bytes, PDL_UNIT_BYTES, " a round");
-    line("client memory", (double)x->memory_bytes, PDL_UNIT_BYTES, "");
-    pdl_printf(run_out(), "%-16s %lld of %lld models\n", "lost",
-               (long long)x->lost, (long long)x->tasks);
-    pdl_printf(run_out(), "How many rounds an accuracy takes is not projected: "
-                          "it is measured, or unknown.\n");
 }

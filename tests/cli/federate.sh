@@ -56,3 +56,13 @@ $paradl federate $digits --data digits --clients 3 --only 3
 $paradl federate $digits --data digits --clients 3 --only 0 --algorithm scaffold
 $paradl federate $digits --data digits --load nosuch.safetensors
 $paradl federate $digits --data digits --clients 10000000 --client-samples 300 --select 100 --project --rounds 20 --devices phone | grep -v memory
+# what does not go together, or has nobody for it
+$paradl federate $digits --data digits --deadline=-1s
+$paradl federate $digits --data digits --epochs 9000000000000000000
+$paradl federate $digits --data digits --target 0.5 --no-test
+$paradl federate $digits --data digits --emit --project
+$paradl federate $digits --data digits --partition cluster:groups=2.5
+$paradl federate $digits --data digits --clients 1400 --partition cluster:groups=5
+$paradl federate $digits --data digits --algorithm feddct
+$paradl federate resnet9:width=8,input=8,channels=1 --data digits --clients 3 --algorithm feddct --project
+$paradl federate $digits --data digits --clients 2000 --rounds 0 --quiet --no-test | head -1

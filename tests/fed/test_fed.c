@@ -470,6 +470,10 @@ static void another_run_is_not_taken_up(void **state)
     s.job.algorithm = "fedprox";
     assert_int_equal(small_run(&s.job, 2, &sum, &err), PDL_EINVAL);
     assert_non_null(strstr(err.msg, "algorithm"));
+    s.job.algorithm = "fedavg";
+    s.job.partition.samples++;
+    assert_int_equal(small_run(&s.job, 1, &sum, &err), PDL_EINVAL);
+    assert_non_null(strstr(err.msg, "96 samples"));
     forget_folder(folder);
     small_close(&s);
 }
@@ -493,6 +497,7 @@ static void a_client_without_numbers_is_left_out_and_named(void **state)
         listen_to(&s.job, &h);
         b = run(s.job, 2, &sum);
         assert_true(sum.lost > 0);
+        assert_non_null(strstr(h.note, "round 1: no numbers"));
         assert_non_null(strstr(h.note, " 4"));
         for (size_t i = b.n - sizeof(float) * NWEIGHTS; i < b.n; i += 4) {
             float w;
@@ -551,13 +556,16 @@ static void what_cannot_be_is_refused(void **state)
 static void clients_without_samples_stay_away(void **state)
 {
     struct pdl_fed_summary sum;
+    struct heard h;
     struct small s;
 
     (void)state;
     small_open(&s, 20, false, "dirichlet:alpha=0.01,least=0", 30);
     s.job.select = 30;
+    listen_to(&s.job, &h);
     free(run(s.job, 2, &sum).at);
     assert_true(sum.models > 0 && sum.models < 60);
+    assert_non_null(strstr(h.note, "of 30 clients have no samples"));
     small_close(&s);
 }
 
@@ -613,6 +621,27 @@ static void every_model_travels(void **state)
     small_close(&s);
 }
 
+/* Who trains alone has a model of its own, and that is written. */
+static void every_client_alone_is_saved(void **state)
+{
+    struct pdl_err err = {"", ""};
+    pdl_weights *w = NULL;
+    struct small s;
+    char path[128];
+
+    (void)state;
+    small_open(&s, 96, false, "iid", 6);
+    s.job.algorithm = "local";
+    free(run(s.job, 2, NULL).at);
+    snprintf(path, sizeof path, "%s/w.safetensors", dir);
+    assert_int_equal(pdl_weights_open(path, &w, &err), PDL_OK);
+    assert_true(pdl_weights_find(w, "client0.conv1.weight") >= 0);
+    assert_true(pdl_weights_find(w, "client5.conv1.weight") >= 0);
+    assert_true(pdl_weights_find(w, "conv1.weight") < 0);
+    pdl_weights_close(w);
+    small_close(&s);
+}
+
 static void a_run_stops_at_its_target(void **state)
 {
     struct pdl_fed_summary sum;
@@ -664,6 +693,7 @@ int main(void)
         cmocka_unit_test(clients_without_samples_stay_away),
         cmocka_unit_test(who_drops_out_or_is_late_is_counted),
         cmocka_unit_test(every_model_travels),
+        cmocka_unit_test(every_client_alone_is_saved),
         cmocka_unit_test(a_run_stops_at_its_target),
     };
 

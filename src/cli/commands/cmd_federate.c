@@ -6,25 +6,18 @@
 
 #include "options/federate_options.h" /* of src/run */
 
-enum { MAX_RANKS = 100000, RESTARTS = 3 };
+enum { MAX_RANKS = 100000, RESTARTS = 3, MILLION = 1000000 };
 
-static enum pdl_status check(const struct pdl_args *args, struct pdl_err *err)
+static bool is_share(double x)
 {
-    const struct federate_options *o = args->opts;
-    bool given = pdl_opt_given(&cli_federate, args, "clients");
+    return x >= 0 && x < 1;
+}
 
-    if (!o->data)
-        return pdl_fail(err, PDL_EINVAL, "federate needs --data");
-    if (given && o->clients < 1)
-        return pdl_fail(err, PDL_EINVAL, "--clients: at least one");
-    if (o->select > (given ? o->clients : 10))
-        return pdl_fail(
-            err, PDL_EINVAL, "--select %lld, but there are %lld clients",
-            (long long)o->select, (long long)(given ? o->clients : 10));
-    if (!(o->drop >= 0 && o->drop < 1))
-        return pdl_fail(err, PDL_EINVAL, "--drop: from 0 to below 1");
-    if (!(o->away >= 0 && o->away < 1))
-        return pdl_fail(err, PDL_EINVAL, "--away: from 0 to below 1");
+static enum pdl_status check_numbers(const struct federate_options *o,
+                                     struct pdl_err *err)
+{
+    if (!is_share(o->drop) || !is_share(o->away))
+        return pdl_fail(err, PDL_EINVAL, "--drop, --away: from 0 to below 1");
     if (!(o->target >= 0 && o->target <= 1))
         return pdl_fail(err, PDL_EINVAL, "--target: from 0 to 1");
     if (o->rounds < 0 || o->only < 0 || o->first_round < 0)
@@ -32,19 +25,58 @@ static enum pdl_status check(const struct pdl_args *args, struct pdl_err *err)
                         "--rounds, --only, --first-round: from 0");
     if (!(o->spread >= 0 && o->spread <= 10))
         return pdl_fail(err, PDL_EINVAL, "--spread: from 0 to 10");
+    if (o->deadline < 0 || o->latency < 0)
+        return pdl_fail(err, PDL_EINVAL, "--deadline, --latency: from 0");
+    if (o->epochs > MILLION || o->steps > MILLION || o->batch > MILLION ||
+        o->rounds > MILLION || o->client_samples > MILLION)
+        return pdl_fail(err, PDL_EINVAL,
+                        "--epochs, --steps, --batch, --rounds, "
+                        "--client-samples: at most %d",
+                        (int)MILLION);
     if (o->ranks > MAX_RANKS || o->threads > MAX_RANKS)
         return pdl_fail(err, PDL_EINVAL, "-n, --threads: from 1 to %d",
                         (int)MAX_RANKS);
+    return PDL_OK;
+}
+
+/* What does not go together. */
+static enum pdl_status check_together(const struct federate_options *o,
+                                      struct pdl_err *err)
+{
+    if (o->emit + o->project + o->show_partition > 1)
+        return pdl_fail(err, PDL_EINVAL,
+                        "--emit, --project, --show-partition: one of them");
     if (o->client_samples && !o->project)
         return pdl_fail(err, PDL_EINVAL, "--client-samples is for --project");
     if (o->flops > 0 && o->speed > 0)
         return pdl_fail(err, PDL_EINVAL,
                         "--speed and --device-flops say the same");
+    if (o->target > 0 && o->no_test)
+        return pdl_fail(err, PDL_EINVAL, "--target needs tests: no --no-test");
     if (!o->checkpoint && (o->resume || o->every || o->keep))
         return pdl_fail(err, PDL_EINVAL,
                         "--resume, --every and --keep are for "
                         "--checkpoint DIR");
     return PDL_OK;
+}
+
+static enum pdl_status check(const struct pdl_args *args, struct pdl_err *err)
+{
+    const struct federate_options *o = args->opts;
+    bool given = pdl_opt_given(&cli_federate, args, "clients");
+    int64_t clients = given ? o->clients : 10;
+    enum pdl_status st;
+
+    if (!o->data)
+        return pdl_fail(err, PDL_EINVAL, "federate needs --data");
+    if (clients < 1)
+        return pdl_fail(err, PDL_EINVAL, "--clients: at least one");
+    if (o->select > clients)
+        return pdl_fail(err, PDL_EINVAL,
+                        "--select %lld, but there are %lld clients",
+                        (long long)o->select, (long long)clients);
+    st = check_numbers(o, err);
+    return st == PDL_OK ? check_together(o, err) : st;
 }
 
 /* ---- running --------------------------------------------------------- */

@@ -69,7 +69,8 @@ const struct pdl_cmd cli_report_cmd = {
             "compare' or 'simulate' printed with --json and writes one HTML "
             "file with charts and tables that needs nothing else. The same "
             "page as with --report of these commands; 'plan' and 'project' "
-            "print all that their pages show with --details.",
+            "print all that their pages show with --details. Of 'federate' it "
+            "is what --result wrote.",
     .example = "paradl simulate allreduce -t torus:4x4 -s 1MiB --json | "
                "paradl report -",
     .opts = opts,
