@@ -282,6 +282,29 @@ static void draw(struct pdl_sink *out, const struct matrix *m, int width)
     report_svg_end(out);
 }
 
+/* Clients are in a cluster where they are in a group, and only there? */
+static const char *compare_groups(const struct report_page *p,
+                                  const struct matrix *m)
+{
+    const struct pdl_doc *list = pdl_doc_get(p->doc, "group");
+    double group[CLIENTS];
+    bool several = false, same = true;
+
+    for (int i = 0; i < m->n; i++)
+        if (!number_of(nth(list, i), 0, 1e9, &group[i]))
+            return "";
+    for (int i = 0; i < m->n * m->n; i++) {
+        bool together = group[i / m->n] == group[i % m->n];
+
+        several = several || !together;
+        same =
+            same && together == (m->cluster[i / m->n] == m->cluster[i % m->n]);
+    }
+    return !several ? ""
+           : same   ? " They are the groups of the partition."
+                    : " They are not the groups of the partition.";
+}
+
 static void similarity(struct report_page *p)
 {
     struct matrix *m = PDL_NEW(p->arena, struct matrix, 1);
@@ -296,8 +319,10 @@ static void similarity(struct report_page *p)
     draw(p->out, m, REPORT_NARROW);
     report_para(p->out,
                 "Cosines between what each two clients changed in the last "
-                "layer, a mean over rounds; %.0f clusters, between the lines.",
-                clusters);
+                "layer, a mean over rounds: the diagonal's colour where they "
+                "pull the same way, the other where they pull apart, darker "
+                "for more. %.0f clusters, between the lines.%s",
+                clusters, compare_groups(p, m));
     report_section_end(p->out);
 }
 

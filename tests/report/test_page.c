@@ -84,7 +84,7 @@
     "\"set\":\"here\",\"layer\":\"conv1\",\"projected_s\":40.0,"            \
     "\"measured_s\":20.0}],\"mean_accuracy\":0.5}"
 
-#define FEDERATE                                                           \
+#define CLUSTERS                                                           \
     "{\"schema\":\"paradl.federate/1\",\"model\":\"m<1>\",\"algorithm\":"  \
     "\"cadis\",\"partition\":\"iid\",\"clients\":3,\"history\":["          \
     "{\"round\":1,\"accuracy\":0.5,\"group_accuracy\":[0.4,null],"         \
@@ -92,7 +92,10 @@
     "{\"round\":2,\"accuracy\":0.6,\"group_accuracy\":[0.4,0.8],"          \
     "\"down_bytes\":8,\"up_bytes\":8,\"across_bytes\":0}],\"clusters\":2," \
     "\"cluster\":[0,1,0],\"similarity\":[[1,-0.2,0.9],[-0.2,1,-2],"        \
-    "[0.9,-2,1]]}"
+    "[0.9,-2,1]],\"client_accuracy\":[0.9,0.25,null]"
+#define FEDERATE  CLUSTERS "}"
+#define IN_GROUPS CLUSTERS ",\"group\":[4,7,4]}"
+#define IN_OTHERS CLUSTERS ",\"group\":[4,7,7]}"
 
 static enum pdl_status make(const char *json, size_t len, struct pdl_buf *page,
                             struct pdl_err *err)
@@ -123,6 +126,23 @@ static void assert_alone(const char *page)
     assert_non_null(strstr(page, "default-src 'none'"));
     assert_non_null(strstr(page, "prefers-color-scheme:dark"));
     assert_non_null(strstr(page, "@media print"));
+}
+
+/* Clusters are told to be the groups only where they are; clients are in the
+ * order of how they fare. */
+static void clusters_are_compared_with_groups(void **state)
+{
+    struct pdl_err err = {"", ""};
+    struct pdl_buf page;
+
+    (void)state;
+    assert_int_equal(make(IN_GROUPS, strlen(IN_GROUPS), &page, &err), PDL_OK);
+    assert_non_null(strstr(page.text, "They are the groups"));
+    assert_non_null(strstr(page.text, "the worst 25.0 %"));
+    pdl_buf_free(&page);
+    assert_int_equal(make(IN_OTHERS, strlen(IN_OTHERS), &page, &err), PDL_OK);
+    assert_non_null(strstr(page.text, "They are not the groups"));
+    pdl_buf_free(&page);
 }
 
 /* The operations of a layer are added up. */
@@ -176,7 +196,7 @@ static void every_schema_has_its_page(void **state)
         int charts;
     } cases[] = {{PLAN, 4},    {COMPARE, 2},  {SIMULATE, 3},
                  {PROJECT, 5}, {SCALE, 2},    {VALIDATE, 1},
-                 {HERE, 4},    {FEDERATE, 3}, {SIDES, 1}};
+                 {HERE, 4},    {FEDERATE, 4}, {SIDES, 1}};
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -334,6 +354,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(alike_clients_stand_side_by_side),
+        cmocka_unit_test(clusters_are_compared_with_groups),
         cmocka_unit_test(every_schema_has_its_page),
         cmocka_unit_test(layers_of_a_run_here_are_sums),
         cmocka_unit_test(names_and_reasons_are_escaped_everywhere),
