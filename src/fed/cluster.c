@@ -6,36 +6,48 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* How sure a similarity by way of a third client must be. */
 static const double MOST_DOUBT = 0.02;
 
-double fed_likeness_of(const struct fed_likeness *x, int64_t i, int64_t j,
-                       double threshold, bool *known)
+static double mean_of(const struct fed_likeness *x, int64_t at)
+{
+    return x->sum[at] / x->count[at];
+}
+
+/* Clients that i met. */
+static int64_t partners_of(const struct fed_likeness *x, int64_t i, double *out)
+{
+    int64_t m = 0;
+
+    for (int64_t k = 0; k < x->n; k++)
+        if (k != i && x->count[i * x->n + k] > 0)
+            out[m++] = (double)k;
+    return m;
+}
+
+/* Of two that never met, from a third client that both met, where that is
+ * nearly sure: angles add up, so cos(a + b) lies within sin a sin b of
+ * cos a cos b. 0: nothing is known. */
+static double by_way_of(const struct fed_likeness *x, int64_t i, int64_t j,
+                        const double *partner, int64_t m, double threshold)
 {
     int64_t n = x->n;
     double best = 0;
 
-    *known = true;
-    if (i == j)
-        return 1;
-    if (x->count[i * n + j] > 0)
-        return x->sum[i * n + j] / x->count[i * n + j];
-    *known = false;
-    for (int64_t k = 0; k < n; k++) {
+    for (int64_t p = 0; p < m; p++) {
+        int64_t k = (int64_t)partner[p];
         double a, b, s;
 
-        if (k == i || k == j || x->count[i * n + k] == 0 ||
-            x->count[j * n + k] == 0)
+        if (k == j || x->count[j * n + k] == 0)
             continue;
-        a = x->sum[i * n + k] / x->count[i * n + k];
-        b = x->sum[j * n + k] / x->count[j * n + k];
+        a = mean_of(x, i * n + k);
+        b = mean_of(x, j * n + k);
         s = a * b;
         if (sqrt(fmax((1 - a * a) * (1 - b * b), 0)) < MOST_DOUBT &&
-            s > threshold && s > best) {
+            s > threshold && s > best)
             best = s;
-            *known = true;
-        }
     }
     return best;
 }
@@ -62,7 +74,7 @@ static double widest_gap(const struct fed_likeness *x, double *list)
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = i + 1; j < n; j++)
             if (x->count[i * n + j] > 0)
-                list[m++] = x->sum[i * n + j] / x->count[i * n + j];
+                list[m++] = mean_of(x, i * n + j);
     qsort(list, (size_t)m, sizeof list[0], descending);
     for (int64_t i = 0; i + 1 < m; i++)
         if (list[i] - list[i + 1] > gap) {
@@ -72,46 +84,71 @@ static double widest_gap(const struct fed_likeness *x, double *list)
     return at;
 }
 
-static void bounds(const struct fed_likeness *x, double *low, double *high)
+/* What is above `above` is alike, after low and high became 0 and 1 (where
+ * high is more than low). */
+struct cut {
+    double low, high, above;
+};
+
+static struct cut cut_at(const struct fed_likeness *x, double threshold)
+{
+    struct cut c = {INFINITY, -INFINITY, threshold};
+
+    for (int64_t i = 0; i < x->n * x->n; i++) {
+        double s = x->count[i] > 0 ? mean_of(x, i) : 0;
+
+        if (s > 0) {
+            c.low = fmin(c.low, s);
+            c.high = fmax(c.high, s);
+        }
+    }
+    return c;
+}
+
+static int64_t words_of(int64_t n)
+{
+    return (n + 63) / 64;
+}
+
+/* Who is alike by itself: bit j of row i. */
+static void find_near(const struct fed_likeness *x, struct cut c,
+                      double *partner, uint64_t *near)
 {
     int64_t n = x->n;
 
-    *low = INFINITY;
-    *high = -INFINITY;
-    for (int64_t i = 0; i < n * n; i++) {
-        double s = x->count[i] > 0 ? x->sum[i] / x->count[i] : 0;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t m = partners_of(x, i, partner);
 
-        if (s > 0) {
-            *low = fmin(*low, s);
-            *high = fmax(*high, s);
+        for (int64_t j = 0; j < n; j++) {
+            bool met = x->count[i * n + j] > 0;
+            double s = met ? mean_of(x, i * n + j)
+                           : by_way_of(x, i, j, partner, m, c.above);
+            bool known = met || s > 0;
+
+            s = c.high > c.low ? (s - c.low) / (c.high - c.low) : s;
+            if (i == j || (known && s > c.above))
+                near[i * words_of(n) + j / 64] |= UINT64_C(1) << j % 64;
         }
     }
 }
 
 void fed_likeness_join(const struct fed_likeness *x, double threshold,
-                       double *room, uint8_t *a)
+                       void *room, uint8_t *a)
 {
-    int64_t n = x->n;
-    double low = 0, high = 1, above = threshold;
+    int64_t n = x->n, words = words_of(n);
+    uint64_t *near = room;
+    struct cut c = threshold > 0 ? cut_at(x, threshold)
+                                 : (struct cut){0, 0, widest_gap(x, room)};
 
-    if (threshold <= 0)
-        above = widest_gap(x, room);
-    else
-        bounds(x, &low, &high);
-    for (int64_t i = 0; i < n * n; i++) {
-        bool known;
-        double s = fed_likeness_of(x, i / n, i % n, above, &known);
-
-        s = threshold > 0 && high > low ? (s - low) / (high - low) : s;
-        room[i] = i / n == i % n || (known && s > above);
-    }
+    memset(near, 0, (size_t)(n * words) * sizeof near[0]);
+    find_near(x, c, (double *)room + n * words, near);
     for (int64_t i = 0; i < n; i++)
-        for (int64_t j = 0; j < n; j++) {
-            bool alike = false;
+        for (int64_t j = 0; j <= i; j++) {
+            uint64_t alike = 0;
 
-            for (int64_t k = 0; k < n && !alike; k++)
-                alike = room[i * n + k] > 0 && room[j * n + k] > 0;
-            a[i * n + j] = alike;
+            for (int64_t k = 0; k < words; k++)
+                alike |= near[i * words + k] & near[j * words + k];
+            a[i * n + j] = a[j * n + i] = alike > 0;
         }
 }
 

@@ -11,18 +11,12 @@ struct fed_likeness {
     double *sum, *count;
 };
 
-/* What is known of two; 0 where nothing is (*known false). A pair that never
- * met is taken from a third client that both met, where that is nearly sure:
- * angles add up, so cos(a + b) lies within sin a sin b of cos a cos b. */
-double fed_likeness_of(const struct fed_likeness *x, int64_t i, int64_t j,
-                       double threshold, bool *known);
-
-/* Which are alike: a[i * n + j], 1 on the diagonal. norm: n n doubles of
- * room. Positive similarities are brought to [0, 1] by the least and largest of
- * them, what is above the threshold is alike, and so is who has a common
- * neighbour. threshold <= 0: it is put into the widest gap between them. */
+/* Which are alike: a[i * n + j], 1 on the diagonal. room: n n doubles. Positive
+ * similarities are brought to [0, 1] by the least and largest of them, what is
+ * above the threshold is alike, and so is who has a common neighbour.
+ * threshold <= 0: it is put into the widest gap between them. */
 void fed_likeness_join(const struct fed_likeness *x, double threshold,
-                       double *room, uint8_t *a);
+                       void *room, uint8_t *a);
 /* Numbers of clusters, from 0 in the order of their first client; who met
  * nobody gets -1. Returns how many. */
 int64_t fed_likeness_label(const struct fed_likeness *x, const uint8_t *a,

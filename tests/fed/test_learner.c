@@ -472,7 +472,8 @@ static void a_bad_part_ends_them_all(void **state)
 static void alike_clients_are_one_cluster(void **state)
 {
     enum { N = 6 };
-    double sum[N * N], count[N * N], room[N * N];
+    double sum[N * N], count[N * N];
+    void *room = malloc(sizeof sum);
     struct fed_likeness x = {N, sum, count};
     static const int32_t of[N] = {0, 1, 0, 2, 1, 0};
     uint8_t a[N * N];
@@ -504,6 +505,7 @@ static void alike_clients_are_one_cluster(void **state)
     fed_likeness_join(&x, 0, room, a);
     assert_int_equal(fed_likeness_label(&x, a, label), 2);
     assert_int_equal(label[3], -1);
+    free(room);
 }
 
 int main(void)
