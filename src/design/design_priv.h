@@ -136,13 +136,23 @@ enum pdl_status design_rates(pdl_arena *a, const struct pdl_system *sys,
 bool design_dominates(const struct design_rates *a,
                       const struct design_rates *b, bool latency);
 
-/* memo.c: plans that were found before, by a hash of workload and machine. */
+/* memo.c: the best plans of searches before, by a hash of workload and
+ * machine. */
 struct design_memo;
+struct design_memo_entry {
+    uint64_t key;
+    const char *strategy;
+    double step_s;
+};
 enum pdl_status design_memo_open(const char *path, struct design_memo **out,
                                  struct pdl_err *err);
 void design_memo_close(struct design_memo *m); /* NULL is allowed */
-const char *design_memo_find(const struct design_memo *m, uint64_t key);
-void design_memo_add(struct design_memo *m, uint64_t key, const char *strategy);
+/* Those of a search, best first: how many, of the first `most`. */
+int design_memo_find(const struct design_memo *m, uint64_t key,
+                     struct design_memo_entry *out, int most);
+/* In the place of what was known. */
+void design_memo_put(struct design_memo *m, uint64_t key,
+                     const char *const *strategy, const double *step_s, int n);
 enum pdl_status design_memo_save(const struct design_memo *m, const char *path,
                                  struct pdl_err *err);
 

@@ -12,48 +12,72 @@
 #include <string.h>
 #include <unistd.h>
 
-#define TITLE "paradl design memo 1\n"
+#define TITLE "paradl design memo 2\n"
 
 enum { MAX_FILE = 64 << 20, KEY = 16 };
 
-struct entry {
-    uint64_t key;
-    const char *strategy;
-};
-
 struct design_memo {
     pdl_arena *arena;
-    struct entry *entry;
+    struct design_memo_entry *entry;
     size_t n, cap;
 };
 
-const char *design_memo_find(const struct design_memo *m, uint64_t key)
+int design_memo_find(const struct design_memo *m, uint64_t key,
+                     struct design_memo_entry *out, int most)
 {
-    for (size_t i = 0; i < m->n; i++)
+    int n = 0;
+
+    for (size_t i = 0; i < m->n && n < most; i++)
         if (m->entry[i].key == key)
-            return m->entry[i].strategy;
-    return NULL;
+            out[n++] = m->entry[i];
+    return n;
 }
 
-void design_memo_add(struct design_memo *m, uint64_t key, const char *strategy)
+static void add(struct design_memo *m, struct design_memo_entry e)
 {
-    const char *copy = NULL;
-
-    if (design_memo_find(m, key) || strpbrk(strategy, "\r\n"))
-        return;
     if (m->n == m->cap) {
         size_t cap = m->cap ? 2 * m->cap : 64;
-        struct entry *e =
-            pdl_arena_grow(m->arena, m->entry, m->n, cap, sizeof *e);
+        struct design_memo_entry *more =
+            pdl_arena_grow(m->arena, m->entry, m->n, cap, sizeof *more);
 
-        if (!e)
+        if (!more)
             return; /* it will be searched again */
-        m->entry = e;
+        m->entry = more;
         m->cap = cap;
     }
-    copy = pdl_arena_strdup(m->arena, strategy);
-    if (copy)
-        m->entry[m->n++] = (struct entry){key, copy};
+    e.strategy = pdl_arena_strdup(m->arena, e.strategy);
+    if (e.strategy)
+        m->entry[m->n++] = e;
+}
+
+void design_memo_put(struct design_memo *m, uint64_t key,
+                     const char *const *strategy, const double *step_s, int n)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < m->n; i++)
+        if (m->entry[i].key != key)
+            m->entry[kept++] = m->entry[i];
+    m->n = kept;
+    for (int i = 0; i < n; i++)
+        if (!strpbrk(strategy[i], "\r\n"))
+            add(m, (struct design_memo_entry){key, strategy[i], step_s[i]});
+}
+
+/* "KEY STEP STRATEGY"; the line is written into. */
+static bool read_line(char *line, struct design_memo_entry *out)
+{
+    char *step = strchr(line, ' '), *plan = NULL, *end = NULL;
+
+    if (!step || step - line != KEY)
+        return false;
+    *step++ = '\0';
+    out->key = strtoull(line, &end, 16);
+    if (*end)
+        return false;
+    out->step_s = pdl_strtod(step, &plan);
+    out->strategy = plan + 1;
+    return plan != step && *plan == ' ' && plan[1] && out->step_s > 0;
 }
 
 static enum pdl_status read_all(struct design_memo *m, struct pdl_bytes in,
@@ -68,24 +92,18 @@ static enum pdl_status read_all(struct design_memo *m, struct pdl_bytes in,
                         path);
     for (; at < end; line++) {
         const char *stop = memchr(at, '\n', (size_t)(end - at));
-        char key[KEY + 1] = "", *rest = NULL;
-        uint64_t k = 0;
-        char *plan;
+        size_t n = stop ? (size_t)(stop - at) : 0;
+        char *text = pdl_arena_strndup(m->arena, at, n);
+        struct design_memo_entry e;
 
-        if (stop && stop - at > KEY + 1 && at[KEY] == ' ') {
-            memcpy(key, at, KEY);
-            k = strtoull(key, &rest, 16);
-        }
-        if (!rest || *rest || memchr(at, '\0', (size_t)(stop - at)))
-            return pdl_fail(
-                err, PDL_EPARSE,
-                "%.200s:%d:1: not a key of %d digits and a strategy", path,
-                line, KEY);
-        plan = pdl_arena_strndup(m->arena, at + KEY + 1,
-                                 (size_t)(stop - at) - KEY - 1);
-        if (!plan)
+        if (!text)
             return pdl_fail(err, PDL_ENOMEM, "%.200s: out of memory", path);
-        design_memo_add(m, k, plan);
+        if (strlen(text) != n || !read_line(text, &e))
+            return pdl_fail(err, PDL_EPARSE,
+                            "%.200s:%d:1: not a key of %d digits, a step and a "
+                            "strategy",
+                            path, line, KEY);
+        add(m, e);
         at = stop + 1;
     }
     return PDL_OK;
@@ -130,7 +148,8 @@ enum pdl_status design_memo_save(const struct design_memo *m, const char *path,
     pdl_buf_init(&b);
     pdl_puts(&b.sink, TITLE);
     for (size_t i = 0; i < m->n; i++)
-        pdl_printf(&b.sink, "%016llx %s\n", (unsigned long long)m->entry[i].key,
+        pdl_printf(&b.sink, "%016llx %.17g %s\n",
+                   (unsigned long long)m->entry[i].key, m->entry[i].step_s,
                    m->entry[i].strategy);
     st = b.sink.failed ? pdl_fail(err, PDL_ENOMEM, "out of memory")
                        : pdl_file_write(path, b.text, b.len, err);

@@ -10,6 +10,8 @@
 #include <string.h>
 
 enum { MANY = 60 };
+#define SAVE_S 5.0  /* between two writes of what was found */
+#define SAME   1e-6 /* a plan's price, by the search and by itself */
 
 void design_failed(struct sharing *s, enum pdl_status st,
                    const struct pdl_err *err)
@@ -208,26 +210,56 @@ static enum pdl_status find(struct sharing *s, pdl_job *j, const struct task *t,
     return st;
 }
 
+/* What a search found before, if the best of it costs what it did then. */
+static bool recall(struct sharing *s, pdl_job *j, struct cell *c)
+{
+    struct design_memo_entry old[KEPT];
+    struct pdl_projection x;
+    int n = 0;
+
+    pthread_mutex_lock(&s->lock);
+    if (s->memo)
+        n = design_memo_find(s->memo, c->key, old, KEPT);
+    pthread_mutex_unlock(&s->lock);
+    if (n == 0 || !design_price(s, j, old[0].strategy, &x) ||
+        fabs(x.step_s / old[0].step_s - 1) > SAME)
+        return false;
+    for (int i = 0; i < n; i++) {
+        c->plan[c->nplans] = keep(s, old[i].strategy);
+        c->step_s[c->nplans] = old[i].step_s;
+        c->nplans += c->plan[c->nplans] != NULL;
+    }
+    return c->remembered = c->nplans > 0;
+}
+
+/* Written now and then, so that a job that is killed goes on from there. */
+static void remember(struct sharing *s, const struct cell *c)
+{
+    struct pdl_err err = {"", ""};
+    enum pdl_status st = PDL_OK;
+
+    pthread_mutex_lock(&s->lock);
+    design_memo_put(s->memo, c->key, c->plan, c->step_s, c->nplans);
+    if (pdl_clock_s() > s->saved_s + SAVE_S) {
+        st = design_memo_save(s->memo, s->w->opt->memo, &err);
+        s->saved_s = pdl_clock_s();
+    }
+    pthread_mutex_unlock(&s->lock);
+    if (st != PDL_OK)
+        design_failed(s, st, &err);
+}
+
 void design_search(struct sharing *s, const struct task *t)
 {
     struct cell *c = cell_of(s, t->machine, t->workload);
-    const char *before = s->memo ? design_memo_find(s->memo, c->key) : NULL;
     pdl_job *j = design_job_of(s, t);
     struct pdl_err err = {"", ""};
     enum pdl_status st = PDL_OK;
-    struct pdl_projection x;
     bool stopped = false;
 
     if (!j)
         return;
-    if (before && design_price(s, j, before, &x)) {
-        c->plan[0] = keep(s, before);
-        c->step_s[0] = x.step_s;
-        c->nplans = 1;
-        pthread_mutex_lock(&s->lock);
-        s->w->d->stats.remembered++;
-        pthread_mutex_unlock(&s->lock);
-    } else {
+    if (!recall(s, j, c)) {
         st = find(s, j, t, KEPT, &stopped, &err);
         if (st == PDL_OK && !stopped && c->nplans == 0)
             st = find(s, j, t, MANY, &stopped, &err);
@@ -244,6 +276,8 @@ void design_search(struct sharing *s, const struct task *t)
         if (c->nplans > 0)
             design_settle(s, j, c, c->plan[0], PDL_DESIGN_SEARCHED);
         c->done = true;
+        if (s->memo && !c->remembered)
+            remember(s, c);
     }
     pdl_job_destroy(j);
 }

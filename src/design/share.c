@@ -348,22 +348,20 @@ static void hand_out(struct sharing *s)
             s->w->d->stopped = s->w->d->stopped || !c->done;
             stats->runs++;
             stats->same += c->done && s->first[i] != i;
-            stats->searched += c->searched && s->first[i] == i;
+            *(c->remembered ? &stats->remembered : &stats->searched) +=
+                c->searched && s->first[i] == i;
             if (c->done && !c->searched && s->first[i] == i)
                 *(c->run.how == PDL_DESIGN_BETWEEN ? &stats->between
                                                    : &stats->bounded) += 1;
-            if (s->memo && c->searched && c->run.strategy && s->first[i] == i)
-                design_memo_add(s->memo, c->key, c->run.strategy);
         }
     }
-    stats->searched -= stats->remembered;
     stats->priced = atomic_load(&s->priced);
 }
 
 enum pdl_status design_plans(struct design_work *w, struct pdl_err *err)
 {
-    struct sharing s = {.w = w, .st = PDL_OK};
-    enum pdl_status st;
+    struct sharing s = {.w = w, .st = PDL_OK, .saved_s = pdl_clock_s()};
+    enum pdl_status st, saved = PDL_OK;
 
     pthread_mutex_init(&s.lock, NULL);
     atomic_init(&s.stop, false);
@@ -378,11 +376,12 @@ enum pdl_status design_plans(struct design_work *w, struct pdl_err *err)
     }
     if (st == PDL_OK)
         hand_out(&s);
-    if (st == PDL_OK && s.memo)
-        st = design_memo_save(s.memo, w->opt->memo, err);
+    if (s.memo) /* also where something failed: what was found is */
+        saved =
+            design_memo_save(s.memo, w->opt->memo, st == PDL_OK ? err : NULL);
     for (int k = 0; s.job && k < w->q->nworkloads; k++)
         pdl_job_destroy(s.job[k]);
     design_memo_close(s.memo);
     pthread_mutex_destroy(&s.lock);
-    return st;
+    return st != PDL_OK ? st : saved;
 }

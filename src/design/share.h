@@ -11,8 +11,8 @@ enum { KEPT = 24 };
 
 /* A workload on a machine. */
 struct cell {
-    bool done, searched;
-    const char *plan[KEPT]; /* the best ones found by a search */
+    bool done, searched, remembered; /* searched: before, too */
+    const char *plan[KEPT];          /* the best ones found by a search */
     double step_s[KEPT];
     int nplans;
     uint64_t key;
@@ -30,6 +30,7 @@ struct sharing {
     pdl_job **job;              /* one a workload, its model loaded */
     struct cell *cell;          /* [machine * nworkloads + workload] */
     struct design_memo *memo;
+    double saved_s; /* when, by the clock */
     struct task *task;
     int ntasks;
     bool alone; /* one task: it may use all threads */

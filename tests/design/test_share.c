@@ -224,6 +224,45 @@ static bool stop_early(void *ctx, int64_t done, int64_t total)
     return done < l->most;
 }
 
+/* Searches, bounds and what lies between: all as if it had not been stopped. */
+static void what_goes_on_ends_as_if_it_had_not_stopped(void **state)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    char path[64];
+    struct limit some = {1};
+    struct pdl_design_options opt = {.threads = 1, .draws = 10};
+    const char *text = effort(0, 1, 1) ? large : sweep;
+    struct pdl_designs x = answer(a, text, &opt), y;
+
+    (void)state;
+    snprintf(path, sizeof path, "/tmp/paradl-design-memo-%ld", (long)getpid());
+    unlink(path);
+    opt.memo = path;
+    opt.progress = stop_early;
+    opt.ctx = &some;
+    y = answer(a, text, &opt);
+    assert_true(y.stopped);
+    for (int again = 0; again < 2; again++) {
+        opt.progress = NULL;
+        y = answer(a, text, &opt);
+        assert_int_equal(y.stats.searched + y.stats.remembered,
+                         x.stats.searched);
+        assert_int_equal(y.stats.bounded, x.stats.bounded);
+        assert_int_equal(y.stats.between, x.stats.between);
+        for (int i = 0; i < x.n; i++) {
+            assert_int_equal(x.order[i], y.order[i]);
+            for (int k = 0; k < 2; k++) {
+                assert_string_equal(x.point[i].run[k].strategy,
+                                    y.point[i].run[k].strategy);
+                assert_true(x.point[i].run[k].gap == y.point[i].run[k].gap);
+            }
+        }
+    }
+    assert_int_equal(y.stats.searched, 0);
+    unlink(path);
+    pdl_arena_destroy(a);
+}
+
 static void a_sweep_that_was_stopped_goes_on(void **state)
 {
     pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
@@ -260,6 +299,7 @@ int main(void)
         cmocka_unit_test(what_is_shared_is_as_good_as_it_says),
         cmocka_unit_test(threads_do_not_change_the_answer),
         cmocka_unit_test(a_sweep_that_was_stopped_goes_on),
+        cmocka_unit_test(what_goes_on_ends_as_if_it_had_not_stopped),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
