@@ -118,6 +118,8 @@ enum pdl_status design_job(const struct pdl_workload *w,
 enum pdl_status design_job_size(const struct pdl_workload *w,
                                 const struct pdl_design_point *p, pdl_job *j,
                                 struct pdl_err *err);
+/* Does the framework run what a search found? */
+bool design_runs(pdl_arena *a, const pdl_job *j, const struct pdl_found *x);
 /* Steps, tokens and the bytes of a checkpoint. */
 enum pdl_status design_measure(const struct pdl_workload *w, const pdl_job *j,
                                struct pdl_design_run *out, struct pdl_err *err);

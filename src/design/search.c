@@ -106,9 +106,6 @@ pdl_job *design_job_of(struct sharing *s, const struct task *t)
     }
     pdl_job_use_system(j, &p->sys);
     st = design_job_size(&s->w->q->workload[t->workload], p, j, &err);
-    /* which axis is outermost is half of the answer between sites */
-    if (st == PDL_OK && p->text->sites > p->jobs)
-        st = pdl_job_set(j, "one-order", NULL, &err);
     if (st == PDL_OK && !s->alone)
         st = pdl_job_set(j, "threads", "1", &err);
     if (st != PDL_OK) {
@@ -122,21 +119,25 @@ pdl_job *design_job_of(struct sharing *s, const struct task *t)
 
 /* ---- search ------------------------------------------------------------ */
 
+bool design_runs(pdl_arena *a, const pdl_job *j, const struct pdl_found *x)
+{
+    const struct pdl_framework *f = pdl_job_options(j)->framework;
+    struct pdl_strategy *t = PDL_NEW(a, struct pdl_strategy, 1);
+
+    return t && !x->excluded && x->priced && x->x.feasible &&
+           pdl_strategy_parse(a, x->strategy, t, NULL) == PDL_OK &&
+           pdl_framework_can(f, t, NULL) == PDL_OK;
+}
+
 /* Those that the framework runs, best first. */
 static int runnable(struct sharing *s, const pdl_job *j,
                     const struct pdl_search_result *r, struct cell *c)
 {
     pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
-    const struct pdl_framework *f = pdl_job_options(j)->framework;
     int n = 0;
 
     for (int64_t i = 0; a && i < r->n && n < KEPT; i++) {
-        struct pdl_strategy *t = PDL_NEW(a, struct pdl_strategy, 1);
-
-        if (r->list[i].excluded || !r->list[i].priced ||
-            !r->list[i].x.feasible || !t ||
-            pdl_strategy_parse(a, r->list[i].strategy, t, NULL) != PDL_OK ||
-            pdl_framework_can(f, t, NULL) != PDL_OK)
+        if (!design_runs(a, j, &r->list[i]))
             continue;
         c->plan[n] = keep(s, r->list[i].strategy);
         c->step_s[n] = r->list[i].x.step_s;

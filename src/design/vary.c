@@ -24,6 +24,20 @@ static double goal_with(const struct design_work *w, int i, const double *value)
     return design_goal_of(w->q, &t);
 }
 
+/* What a projection gets wrong it gets wrong of the same plans too. */
+static bool same_steps(const struct design_work *w, int a, int b)
+{
+    const struct pdl_design_run *x = w->d->point[a].run,
+                                *y = w->d->point[b].run;
+
+    for (int k = 0; k < w->q->nworkloads; k++)
+        if (x[k].x.step_s != y[k].x.step_s ||
+            strcmp(x[k].strategy, y[k].strategy) != 0)
+            return false;
+    return true;
+}
+
+/* first: a factor on the goal of the best. */
 static int best_with(const struct design_work *w, const double *value,
                      double first)
 {
@@ -32,7 +46,8 @@ static int best_with(const struct design_work *w, const double *value,
 
     for (int i = 0; i < w->d->nfit; i++) {
         int at = w->d->order[i];
-        double g = goal_with(w, at, value) * (i == 0 ? first : 1);
+        bool like = first != 1 && same_steps(w, at, w->d->order[0]);
+        double g = goal_with(w, at, value) * (like ? first : 1);
 
         if (g < least) {
             least = g;
@@ -74,20 +89,35 @@ static int row_of(pdl_arena *a, struct gains *g, const char *resource)
     return g->resource[g->n] ? g->n++ : -1;
 }
 
+static bool go_on(void *ctx, int64_t done, int64_t total)
+{
+    const struct design_work *w = ctx;
+    int64_t runs = w->d->stats.runs;
+
+    (void)done;
+    (void)total;
+    return !w->opt->progress || w->opt->progress(w->opt->ctx, runs, runs);
+}
+
 /* More memory is worth what the best plan gains that it admits. */
 static double with_memory(const struct pdl_design_point *p, pdl_job *j,
                           double step_s)
 {
     struct pdl_system more = p->sys;
     struct pdl_search_result r = {.n = 0};
+    pdl_arena *scratch = pdl_arena_create(PDL_ARENA_DEFAULT);
     double factor = 1;
 
     more.pe.memory_bytes = (int64_t)((double)more.pe.memory_bytes * MORE);
     pdl_job_use_system(j, &more);
-    if (pdl_job_set(j, "top", "1", NULL) == PDL_OK &&
-        pdl_job_search(j, &r, NULL) == PDL_OK && r.n > 0 && r.list[0].priced &&
-        r.list[0].x.feasible)
-        factor = fmin(1, r.list[0].x.step_s / step_s);
+    if (scratch && pdl_job_set(j, "top", "24", NULL) == PDL_OK &&
+        pdl_job_search(j, &r, NULL) == PDL_OK)
+        for (int64_t i = 0; i < r.n; i++)
+            if (design_runs(scratch, j, &r.list[i])) {
+                factor = fmin(1, r.list[i].x.step_s / step_s);
+                break;
+            }
+    pdl_arena_destroy(scratch);
     pdl_job_use_system(j, &p->sys);
     return factor;
 }
@@ -103,6 +133,8 @@ static enum pdl_status gains_of(struct design_work *w, int machine, int at,
 
     if (st == PDL_OK)
         st = design_job_size(&w->q->workload[k], p, j, err);
+    if (j)
+        pdl_job_on_progress(j, go_on, w);
     if (st == PDL_OK)
         st = pdl_job_set(j, "strategy", p->run[k].strategy, err);
     if (st == PDL_OK)

@@ -62,6 +62,9 @@ enum pdl_status design_job_size(const struct pdl_workload *w,
 
     snprintf(text, sizeof text, "%lld", (long long)(p->text->pes / p->jobs));
     st = pdl_job_set(j, "pes", text, err);
+    /* which axis is outermost is half of the answer between sites */
+    if (st == PDL_OK && p->text->sites > p->jobs)
+        st = pdl_job_set(j, "one-order", NULL, err);
     snprintf(text, sizeof text, "%lld", (long long)(w->batch / p->jobs));
     return st == PDL_OK && p->jobs > 1 ? pdl_job_set(j, "batch", text, err)
                                        : st;

@@ -212,6 +212,35 @@ static void threads_do_not_change_the_answer(void **state)
     pdl_arena_destroy(a);
 }
 
+/* What a tenth more memory is said to be worth is what a search with it finds,
+ * in the order of axes that sites want, too. */
+static void more_memory_is_worth_what_a_search_finds(void **state)
+{
+    static const char text[] =
+        "site_link: 20GB/s\nsite_latency: 10ms\ngoal: time\n"
+        "workloads: [{model: gpt3-2.7b, batch: 128, tokens: 10G}]\n"
+        "designs: [{system: dgx-h100, pes: 32, network: fat-tree, sites: 2, "
+        "set: {mem: [16000MiB, 17600MiB]}}]\n";
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct pdl_design_options opt = {
+        .exhaustive = true, .threads = 1, .draws = 1};
+    struct pdl_designs d = answer(a, text, &opt), less;
+    char *one = pdl_arena_strdup(a, text);
+    const char *worth = "memory +10 %, planned again";
+    double found = -1;
+
+    (void)state;
+    assert_non_null(one);
+    memcpy(strstr(one, ", 17600MiB]"), "]          ", 11);
+    less = answer(a, one, &opt);
+    for (int i = 0; i < less.nchanges; i++)
+        if (strcmp(less.change[i].what, worth) == 0)
+            found = less.change[i].value;
+    assert_true(d.point[1].time_s < 0.99 * d.point[0].time_s);
+    assert_true(fabs(found - d.point[1].time_s / d.point[0].time_s) < 1e-6);
+    pdl_arena_destroy(a);
+}
+
 struct limit {
     int64_t most;
 };
@@ -298,6 +327,7 @@ int main(void)
         cmocka_unit_test(no_plan_is_slower_on_a_machine_that_is_nowhere_slower),
         cmocka_unit_test(what_is_shared_is_as_good_as_it_says),
         cmocka_unit_test(threads_do_not_change_the_answer),
+        cmocka_unit_test(more_memory_is_worth_what_a_search_finds),
         cmocka_unit_test(a_sweep_that_was_stopped_goes_on),
         cmocka_unit_test(what_goes_on_ends_as_if_it_had_not_stopped),
     };
