@@ -96,7 +96,7 @@ struct pdl_network_point {
     bool direct; /* hosts pass messages on */
     int radix;   /* ports of its largest switch */
     int64_t switches, cables;
-    double cost;     /* of switches and cables, as `topology show` has it */
+    double cost;     /* of switches and cables */
     double seconds;  /* of all demands; INFINITY: not on the front */
     double *each;    /* of a demand once */
     const char **by; /* its algorithm */
@@ -109,6 +109,11 @@ struct pdl_network_rival {
     int winner; /* the fastest that costs no more; -1: none is faster, or the
                    search was stopped before: then is.seconds is INFINITY */
 };
+/* What a GB/s costs of a switch port, of a cable of up to 3 m and of a longer
+ * one with what is at its ends; and a metre of the latter. */
+struct pdl_network_prices {
+    double port, near, far, metre;
+};
 struct pdl_network_ask {
     int hosts, radix;              /* ports of a switch at most */
     bool shared;                   /* a cable's rate is of both ways together */
@@ -117,8 +122,9 @@ struct pdl_network_ask {
     int ndemands;
     const char *const *more; /* further networks */
     int nmore;
-    int threads;     /* 0: all cores */
-    bool exhaustive; /* leave nothing out: for tests */
+    const struct pdl_network_prices *prices; /* NULL: as `topology show` */
+    int threads;                             /* 0: all cores */
+    bool exhaustive;                         /* leave nothing out: for tests */
     bool (*progress)(void *ctx, int64_t done, int64_t total);
     void *ctx;
     const volatile int *interrupt; /* not 0: stop; NULL: nobody does */

@@ -163,6 +163,21 @@ static void grids(struct tune_specs *s, int hosts)
     }
 }
 
+/* Boards of 2x2 and 4x4, a switch for each line of the board of boards. */
+static void boards(struct tune_specs *s, int hosts, int radix)
+{
+    for (int b = 2; b <= 4; b += 2) {
+        int n = hosts / (b * b), side = 1;
+
+        for (int k = 1; k * k <= n; k++)
+            side = n % k == 0 ? k : side;
+        if (hosts % (b * b) != 0 || n < 2 || 2 * n / side > radix)
+            continue;
+        add(s, "hammingmesh:%dx%d,board=%dx%d", n / side, side, b, b);
+        adaptive(s);
+    }
+}
+
 /* ---- others ------------------------------------------------------------- */
 
 static void groups(struct tune_specs *s, int hosts, int radix)
@@ -196,6 +211,7 @@ void tune_candidates(int hosts, int radix, struct tune_specs *out)
     groups(out, hosts, radix);
     random_ones(out, hosts, radix);
     grids(out, hosts);
+    boards(out, hosts, radix);
     while (d * (d + 1) < hosts)
         d++;
     add(out, "kautz:d=%d", d);

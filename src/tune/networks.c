@@ -225,16 +225,34 @@ static const struct pdl_net *open_net(const struct search *s, pdl_arena *a,
     return pdl_net_make(a, text, &net, err) == PDL_OK ? net : NULL;
 }
 
+/* Of what is bought, and of so many ports of hosts that pass messages on. */
+static double by_prices(const struct pdl_network_ask *ask,
+                        const struct pdl_net_bill *b, int64_t more)
+{
+    const struct pdl_network_prices *p = ask->prices;
+
+    return ask->bytes_per_s / 1e9 *
+               (p->port * (double)(b->ports + more) +
+                p->near * (double)b->near_cables +
+                p->far * (double)b->far_cables) +
+           p->metre * b->far_m;
+}
+
 /* A host with several ports passes messages on: it is charged a switch of its
  * ports and one for itself. */
-static enum pdl_status price(pdl_arena *a, const struct pdl_net *net,
+static enum pdl_status price(const struct pdl_network_ask *ask, pdl_arena *a,
+                             const struct pdl_net *net,
                              struct pdl_network_point *n, struct pdl_err *err)
 {
     int all = net->nhosts + net->nswitches;
     int *ports = PDL_NEW(a, int, all + 1);
+    int64_t more = 0;
     struct pdl_metrics m;
+    struct pdl_net_bill b;
     enum pdl_status st = pdl_net_metrics(a, net, &m, err);
 
+    if (st == PDL_OK && ask->prices)
+        st = pdl_net_bill(a, net, &b, err);
     if (st != PDL_OK || !ports)
         return st != PDL_OK ? st : pdl_fail(err, PDL_ENOMEM, "out of memory");
     for (int i = 0; i < net->nlinks; i++) {
@@ -255,9 +273,12 @@ static enum pdl_status price(pdl_arena *a, const struct pdl_net *net,
         n->direct = n->direct || router;
         if (router)
             n->cost += pdl_net_switch_cost(ports[v] + 1);
+        more += router ? ports[v] + 1 : 0;
         if (router || v >= net->nhosts)
             n->radix = ports[v] > n->radix ? ports[v] : n->radix;
     }
+    if (ask->prices)
+        n->cost = by_prices(ask, &b, more);
     return PDL_OK;
 }
 
@@ -268,7 +289,7 @@ static enum pdl_status describe(struct search *s, const char *spec,
     int demands = s->ask->ndemands;
     pdl_arena *a = pdl_arena_create(MEMORY);
     const struct pdl_net *net = a ? open_net(s, a, spec, err) : NULL;
-    enum pdl_status st = net ? price(a, net, n, err) : PDL_EINVAL;
+    enum pdl_status st = net ? price(s->ask, a, net, n, err) : PDL_EINVAL;
 
     if (st == PDL_OK && net->nhosts < s->ask->hosts)
         st = pdl_fail(err, PDL_EINVAL, "%.100s: %d hosts are less than %d",

@@ -15,6 +15,19 @@ for t in 1 2 4; do
 done | uniq | wc -l
 $paradl topology search --hosts 8 --radix 8 --size 1KiB --latency 0s | head -1
 $paradl topology search --hosts 8 --radix 8 --size 1KiB --against "$(printf 'torus:2x4;%.0s' $(seq 33))"; echo "rc $?"
+# what is bought at the prices of designs: ports, cables, optics
+cat >prices.yaml <<'END'
+name: ours
+currency: EUR
+items:
+  - {item: switch, value: 10, kind: list, date: 2026, source: offer}
+  - {item: copper, value: 1, kind: list, date: 2026, source: offer}
+  - {item: optic, value: 0, kind: list, date: 2026, source: offer}
+  - {item: fibre, value: 0, kind: list, date: 2026, source: offer}
+END
+$paradl topology search --hosts 16 --radix 16 --size 1MiB --bandwidth 10GB/s --prices prices.yaml --threads 1 | sed -n '3,4p'
+sed -i /fibre/d prices.yaml
+$paradl topology search --hosts 16 --size 1MiB --prices prices.yaml; echo "rc $?"
 $paradl topology search --hosts 16; echo "rc $?"
 $paradl topology search --hosts 1 --size 1MiB; echo "rc $?"
 $paradl topology search --hosts 99999999 --size 1MiB; echo "rc $?"

@@ -3,6 +3,7 @@
  * paradl topology search: which network of so many hosts, with which
  * algorithms, serves a traffic fastest at which cost. */
 #include "cli/cli_priv.h"
+#include "paradl/design.h"
 #include "paradl/net.h"
 #include "paradl/tune.h"
 
@@ -16,6 +17,7 @@ enum { MOST_SIZES = 16, MOST_RIVALS = 32, MAX_FILE = 512 << 20 };
 struct options {
     int64_t hosts, radix, node, threads;
     const char *collective, *size, *plan, *against, *also, *duplex, *bw;
+    const char *prices;
     double latency_s;
 };
 
@@ -32,6 +34,7 @@ static const struct pdl_opt opts[] = {
     {"also", 0, PDL_OPT_TEXT, AT(also), "TOPOLOGY[;...]", NULL, "look at these too"},
     {"bandwidth", 0, PDL_OPT_TEXT, AT(bw), "RATE", NULL, "of a cable (12.5GB/s)"},
     {"latency", 0, PDL_OPT_TIME, AT(latency_s), "TIME", NULL, "of a cable (1us)"},
+    {"prices", 0, PDL_OPT_TEXT, AT(prices), "FILE", NULL, "what switches and cables cost, public or a file (default: as 'topology show')"},
     {"duplex", 0, PDL_OPT_TEXT, AT(duplex), "HOW", "full|shared", "the rate of a cable is of each way, or of both together (full)"},
     {"threads", 0, PDL_OPT_COUNT, AT(threads), "N", NULL, "default: all cores"},
 };
@@ -54,6 +57,8 @@ struct search {
     struct pdl_network_ask ask;
     struct pdl_network_rival rival[MOST_RIVALS];
     int nrivals;
+    struct pdl_network_prices prices;
+    const char *currency;
     const char *left;
     struct pdl_json *json; /* NULL: text */
 };
@@ -140,6 +145,41 @@ static enum pdl_status read_plan(struct search *s, struct pdl_err *err)
     return PDL_OK;
 }
 
+/* A longer cable has an optic at each end. */
+static enum pdl_status read_prices(struct search *s, struct pdl_err *err)
+{
+    const struct {
+        const char *item;
+        double *to;
+        double times;
+    } items[] = {{"switch", &s->prices.port, 1},
+                 {"copper", &s->prices.near, 1},
+                 {"optic", &s->prices.far, 2},
+                 {"fibre", &s->prices.metre, 1}};
+    struct pdl_prices p;
+    enum pdl_status st;
+
+    s->currency = "$";
+    if (!s->o->prices)
+        return PDL_OK;
+    st = pdl_prices_open(s->arena, s->o->prices, &p, err);
+    for (size_t i = 0; i < sizeof items / sizeof items[0] && st == PDL_OK;
+         i++) {
+        const struct pdl_price_item *x = pdl_price_find(&p, items[i].item);
+
+        if (x)
+            *items[i].to = items[i].times * x->value;
+        else
+            st = pdl_fail(err, PDL_EINVAL, "prices '%.60s' have no '%s'",
+                          p.name, items[i].item);
+    }
+    if (st != PDL_OK)
+        return st;
+    s->currency = p.currency;
+    s->ask.prices = &s->prices;
+    return PDL_OK;
+}
+
 static enum pdl_status settle(struct search *s, struct pdl_err *err)
 {
     const struct options *o = s->o;
@@ -153,7 +193,7 @@ static enum pdl_status settle(struct search *s, struct pdl_err *err)
         .latency_s = pdl_opt_given(&cli_topology_search, s->args, "latency")
                          ? o->latency_s
                          : 1e-6,
-        .threads = (int)o->threads,
+        .threads = (int)fmin((double)o->threads, 4096),
         .progress = go_on,
         .ctx = s,
         .interrupt = &interrupted};
@@ -161,6 +201,8 @@ static enum pdl_status settle(struct search *s, struct pdl_err *err)
         st = pdl_unit_parse(o->bw, PDL_UNIT_BYTES_S, &s->ask.bytes_per_s, err);
     if (st == PDL_OK && !(s->ask.bytes_per_s > 0))
         st = pdl_fail(err, PDL_EINVAL, "--bandwidth '%.40s' is no rate", o->bw);
+    if (st == PDL_OK)
+        st = read_prices(s, err);
     return st == PDL_OK ? read_lists(s, err) : st;
 }
 
@@ -196,11 +238,13 @@ static const char *ways(const struct search *s,
 
 static void front_text(const struct search *s, const struct pdl_networks *r)
 {
-    static const struct pdl_column columns[] = {
-        {"NETWORK", false}, {"k$", true},   {"SWITCHES", true},
-        {"PORTS", true},    {"TIME", true}, {"BY", false}};
+    char cost[16];
+    const struct pdl_column columns[] = {{"NETWORK", false}, {cost, true},
+                                         {"SWITCHES", true}, {"PORTS", true},
+                                         {"TIME", true},     {"BY", false}};
     struct pdl_table t;
 
+    snprintf(cost, sizeof cost, "k%.8s", s->currency);
     pdl_table_init(&t, s->arena, columns, 6);
     t.whole = 1;
     for (int i = 0; i < r->n; i++) {
@@ -236,16 +280,19 @@ static void rival_text(const struct search *s, const struct pdl_networks *r,
         return;
     }
     if (!w) {
-        cli_say(2, "%s, %s: %.1f k$, %s; nothing that costs no more is faster",
-                v->spec, ways(s, &v->is), v->is.cost / 1e3,
+        cli_say(2,
+                "%s, %s: %.1f k%.8s, %s; nothing that costs no more is faster",
+                v->spec, ways(s, &v->is), v->is.cost / 1e3, s->currency,
                 unit(s, v->is.seconds, PDL_UNIT_SECONDS));
         return;
     }
-    cli_say(2, "%s, %s: %.1f k$, %s; beaten by %s, %s: %.1f k$, %s (%+.0f %%)",
-            v->spec, ways(s, &v->is), v->is.cost / 1e3,
-            unit(s, v->is.seconds, PDL_UNIT_SECONDS), w->spec, ways(s, w),
-            w->cost / 1e3, unit(s, w->seconds, PDL_UNIT_SECONDS),
-            100 * (w->seconds / v->is.seconds - 1));
+    cli_say(
+        2,
+        "%s, %s: %.1f k%.8s, %s; beaten by %s, %s: %.1f k%.8s, %s (%+.0f %%)",
+        v->spec, ways(s, &v->is), v->is.cost / 1e3, s->currency,
+        unit(s, v->is.seconds, PDL_UNIT_SECONDS), w->spec, ways(s, w),
+        w->cost / 1e3, s->currency, unit(s, w->seconds, PDL_UNIT_SECONDS),
+        100 * (w->seconds / v->is.seconds - 1));
 }
 
 /* Of a group, or of a rank that sends, that has the least. */
@@ -344,6 +391,7 @@ static void json_answer(struct search *s, const struct pdl_networks *r)
     struct pdl_json *w = s->json;
 
     pdl_json_object(w);
+    pdl_json_kstr(w, "currency", s->o->prices ? s->currency : "USD");
     json_demands(s);
     pdl_json_key(w, "front");
     pdl_json_array(w);
@@ -488,7 +536,8 @@ const struct pdl_cmd cli_topology_search = {
             "that cost less, the fastest of each cost. The traffic is one "
             "collective of all hosts, or "
             "what a step of a plan sends: operations one after the other, all "
-            "groups of each at once. Cost is that of 'topology show'.",
+            "groups of each at once. Cost is that of 'topology "
+            "show', or what --prices say.",
     .example = "paradl topology search --hosts 32 --radix 16 --size 1MiB",
     .opts = opts,
     .nopts = sizeof opts / sizeof opts[0],
