@@ -23,5 +23,10 @@ $paradl scale lenet5 --system dgx-h100 --replan --pes 1..4 --weak --batch 8 --js
 import json, sys
 for p in json.load(sys.stdin)["points"]:
     print(p["pes"], p["strategy"], p["batch"], p["feasible"])'
+$paradl scale gpt3-125m --system dgx-h100 --replan --pes 4,5,6 --batch 60 -q
+for list in 4,x 8,4 4, , 4,4; do
+    $s --replan --pes "$list"; echo "rc $?"
+done
+$s --strategy data=p --pes 4,8; echo "rc $?"
 $paradl scale gpt3-175b --system dgx-h100 --replan --pes 2..3 --batch 8; echo "rc $?"
 $s --replan --strategy data=p --pes 1..8; echo "rc $?"

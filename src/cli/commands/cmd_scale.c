@@ -27,7 +27,8 @@ static const struct pdl_opt opts[] = {
     {"replan", 0, PDL_OPT_FLAG, AT(replan), NULL, NULL,
      "instead of one strategy: the best plan of each size"},
     {"pes", 0, PDL_OPT_TEXT, AT(pes), "A..B", NULL,
-     "PEs of the first and the last point; powers of two between"},
+     "PEs of the first and the last point; powers of two between. With "
+     "--replan also a list: 16,24,40"},
     {"batch", 0, PDL_OPT_COUNT, AT(q.batch), "B", NULL,
      "samples of a step (weak scaling: of one data rank, of one PE with "
      "--replan)"},
@@ -255,27 +256,64 @@ static enum pdl_status replan_one(struct scale *s, struct point *p,
     return st == PDL_ENOMEM || st == PDL_EINTR ? st : PDL_OK;
 }
 
-static enum pdl_status replan(struct scale *s, struct pdl_err *err)
+/* "16,24,40": these. */
+static enum pdl_status read_list(const char *text, int64_t *size, int *n,
+                                 struct pdl_err *err)
+{
+    char one[16];
+    int64_t last = 0;
+
+    while (*text && *n < MAX_POINTS) {
+        size_t len = strcspn(text, ",");
+
+        snprintf(one, sizeof one, "%.*s", len < 15 ? (int)len : 15, text);
+        if (pdl_int_parse(one, last + 1, 1 << 20, &last, NULL) != PDL_OK)
+            break;
+        size[(*n)++] = last;
+        text += len + (text[len] == ',' && text[len + 1]);
+    }
+    if (!*text)
+        return PDL_OK;
+    pdl_fail(err, PDL_EINVAL, "--pes '%.40s' is no growing size", one);
+    pdl_hint(err, "16,24,40: at most %d of them", MAX_POINTS);
+    return PDL_EINVAL;
+}
+
+/* The sizes of a range, or as listed. */
+static enum pdl_status read_sizes(const char *text, int64_t *size, int *n,
+                                  struct pdl_err *err)
 {
     int64_t from, to;
-    enum pdl_status st = read_range(s->o->pes, &from, &to, err);
+    enum pdl_status st;
 
-    for (int64_t n = 1; st == PDL_OK && n <= to && s->n < MAX_POINTS;
-         n = next_size(n)) {
-        struct point *p = &s->point[s->n];
-
-        if (n < from)
-            continue;
-        *p = (struct point){.pes = n, .p = n, .batch = s->o->q.batch};
-        if (s->o->weak && !pdl_mul64(s->o->q.batch, n, &p->batch))
-            st = pdl_fail(err, PDL_EINVAL, "the batch is too large");
-        if (st == PDL_OK)
-            st = replan_one(s, p, err);
-        s->n++;
-    }
-    if (st == PDL_OK && s->n == 0)
+    if (strchr(text, ','))
+        return read_list(text, size, n, err);
+    st = read_range(text, &from, &to, err);
+    for (int64_t k = 1; st == PDL_OK && k <= to && *n < MAX_POINTS;
+         k = next_size(k))
+        if (k >= from)
+            size[(*n)++] = k;
+    if (st == PDL_OK && *n == 0)
         st = pdl_fail(err, PDL_EINVAL, "no size in %s is 1, 2, 3, 4, 6, 8, ...",
-                      s->o->pes);
+                      text);
+    return st;
+}
+
+static enum pdl_status replan(struct scale *s, struct pdl_err *err)
+{
+    int64_t size[MAX_POINTS];
+    int n = 0;
+    enum pdl_status st = read_sizes(s->o->pes, size, &n, err);
+
+    while (st == PDL_OK && s->n < n) {
+        struct point *p = &s->point[s->n];
+        int64_t pes = size[s->n++];
+
+        *p = (struct point){.pes = pes, .p = pes, .batch = s->o->q.batch};
+        if (s->o->weak && !pdl_mul64(s->o->q.batch, pes, &p->batch))
+            return pdl_fail(err, PDL_EINVAL, "the batch is too large");
+        st = replan_one(s, p, err);
+    }
     return st;
 }
 
