@@ -56,6 +56,71 @@ static const char *days(double s, char *buf, size_t size)
     return buf;
 }
 
+/* What it grows to in the end. */
+static const struct pdl_doc *last_stage(const struct pdl_doc *d)
+{
+    const struct pdl_doc *then = pdl_doc_get(d, "then");
+
+    for (then = then ? then->child : NULL; then; then = then->next)
+        d = then;
+    return d;
+}
+
+/* ---- the question ------------------------------------------------------ */
+
+static void workloads(struct look *l)
+{
+    static const struct report_column columns[] = {
+        {"workload", false}, {"model", false}, {"batch", true},
+        {"steps", true},     {"runs", true},   {"deadline", true}};
+    struct report_page *p = l->p;
+    const struct pdl_doc *list = report_get_list(&p->rd, p->doc, "workloads");
+    struct report_table t;
+    char a[32];
+
+    report_table_begin(&t, p->out, columns, 6);
+    for (const struct pdl_doc *d = list ? list->child : NULL; d; d = d->next) {
+        report_cell(&t, "%s", report_get_str(&p->rd, d, "name"));
+        report_cell(&t, "%s", report_get_str(&p->rd, d, "model"));
+        report_cell(&t, "%.0f", report_get_num(&p->rd, d, "batch"));
+        report_cell(&t, "%s",
+                    amount(report_get_num(&p->rd, d, "steps"), a, sizeof a));
+        report_cell(&t, "%g", report_get_num(&p->rd, d, "weight"));
+        report_cell(
+            &t, "%s",
+            pdl_doc_get(d, "deadline_s")
+                ? days(report_get_num(&p->rd, d, "deadline_s"), a, sizeof a)
+                : "");
+    }
+    report_table_end(&t);
+}
+
+static void asked(struct look *l)
+{
+    struct report_page *p = l->p;
+    char a[32];
+
+    report_section(p->out, "asked", "What was asked?");
+    workloads(l);
+    if (l->rent)
+        report_para(p->out, "Rented by the hour.");
+    else
+        report_para(p->out,
+                    "Bought and paid off over %g years, of which %.0f %% are "
+                    "used.",
+                    report_get_num(&p->rd, p->doc, "years"),
+                    100 * report_get_num(&p->rd, p->doc, "utilisation"));
+    report_para(
+        p->out, "Electricity of: %s. A node that fails %s%s.",
+        report_get_str(&p->rd, p->doc, "region"),
+        pdl_doc_get(p->doc, "repair_s") ? "is back after "
+                                        : "is replaced at once",
+        pdl_doc_get(p->doc, "repair_s")
+            ? days(report_get_num(&p->rd, p->doc, "repair_s"), a, sizeof a)
+            : "");
+    report_section_end(p->out);
+}
+
 /* ---- the answer -------------------------------------------------------- */
 
 static void answer(struct look *l)
@@ -166,7 +231,7 @@ static void design_row(struct look *l, const struct pdl_doc *d,
                        struct report_table *t)
 {
     struct report_page *p = l->p;
-    const struct pdl_doc *bill = report_get_map(&p->rd, d, "bill");
+    const struct pdl_doc *bill = report_get_map(&p->rd, last_stage(d), "bill");
     const char *excluded = report_opt_str(d, "excluded");
     char a[32];
 
@@ -209,6 +274,9 @@ static void table(struct look *l)
          d = d->next, n++)
         design_row(l, d, &t);
     report_table_end(&t);
+    if (n < l->designs->count)
+        report_para(l->p->out, "And %d more, in --csv and --json.",
+                    l->designs->count - n);
     report_section_end(l->p->out);
 }
 
@@ -261,16 +329,6 @@ static void plans(struct look *l)
 }
 
 /* ---- money --------------------------------------------------------------- */
-
-/* What it grows to in the end. */
-static const struct pdl_doc *last_stage(const struct pdl_doc *d)
-{
-    const struct pdl_doc *then = pdl_doc_get(d, "then");
-
-    for (then = then ? then->child : NULL; then; then = then->next)
-        d = then;
-    return d;
-}
 
 /* Of the mix on the best: hours of what was bought, and what it draws. */
 static void spent(struct look *l)
@@ -533,6 +591,7 @@ static void write_page(struct report_page *p)
     report_head(p->out, name);
     if (prices && l.best && pdl_doc_get(l.best, "near_best")) {
         answer(&l);
+        asked(&l);
         front(&l);
         plans(&l);
         table(&l);

@@ -135,8 +135,10 @@ static void one(struct pdl_json *w, const struct pdl_designs *d, int rank)
     pdl_json_end(w);
 }
 
-static void question(struct pdl_json *w, const struct pdl_question *q)
+static void question(struct pdl_json *w, const struct pdl_designs *d)
 {
+    const struct pdl_question *q = d->question;
+
     pdl_json_kstr(w, "name", q->name);
     pdl_json_kstr(w, "goal", pdl_design_goal_name(q->goal));
     pdl_json_kstr(w, "money", q->rent ? "rent" : "buy");
@@ -161,6 +163,7 @@ static void question(struct pdl_json *w, const struct pdl_question *q)
         pdl_json_kstr(w, "name", x->name);
         pdl_json_kstr(w, "model", x->model);
         pdl_json_kint(w, "batch", x->batch);
+        pdl_json_knum(w, "steps", d->point[0].run[k].steps);
         pdl_json_knum(w, "weight", x->weight);
         if (x->deadline_s > 0)
             pdl_json_knum(w, "deadline_s", x->deadline_s);
@@ -240,7 +243,7 @@ static void prices(struct pdl_json *w, const struct pdl_designs *d)
 
 void cli_design_json(struct pdl_json *w, const struct pdl_designs *d)
 {
-    question(w, d->question);
+    question(w, d);
     pdl_json_kbool(w, "stopped", d->stopped);
     pdl_json_kbool(w, "tie", d->tie);
     pdl_json_kint(w, "feasible_count", d->nfit);
@@ -268,11 +271,30 @@ void cli_design_json(struct pdl_json *w, const struct pdl_designs *d)
 
 /* ---- a table with commas ----------------------------------------------- */
 
+/* Between quotes. */
+static void inside(struct pdl_sink *out, const char *s)
+{
+    for (; s && *s; s++)
+        pdl_printf(out, *s == '"' ? "\"\"" : "%c", *s);
+}
+
 static void quoted(struct pdl_sink *out, const char *s)
 {
     pdl_puts(out, "\"");
-    for (; s && *s; s++)
-        pdl_printf(out, *s == '"' ? "\"\"" : "%c", *s);
+    inside(out, s);
+    pdl_puts(out, "\"");
+}
+
+static void plans_csv(struct pdl_sink *out, const struct pdl_designs *d,
+                      const struct pdl_design_point *p)
+{
+    pdl_puts(out, "\"");
+    for (int k = 0; k < d->question->nworkloads; k++) {
+        pdl_puts(out, k ? "; " : "");
+        inside(out, d->question->workload[k].name);
+        pdl_puts(out, ": ");
+        inside(out, p->run[k].strategy ? p->run[k].strategy : "none");
+    }
     pdl_puts(out, "\"");
 }
 
@@ -280,7 +302,7 @@ void cli_design_csv(struct pdl_sink *out, const struct pdl_designs *d)
 {
     pdl_puts(out, "rank,design,system,network,pes,feasible,front,time_s,cost,"
                   "energy_kwh,co2_kg,wins,near_best,capital,facility_w,racks,"
-                  "switches,optics,excluded\n");
+                  "switches,optics,excluded,keeps,plans\n");
     for (int i = 0; i < d->n; i++) {
         const struct pdl_design_point *p = &d->point[d->order[i]], *end = p;
 
@@ -303,6 +325,11 @@ void cli_design_csv(struct pdl_sink *out, const struct pdl_designs *d)
                    end->bill.facility_w, (long long)end->bill.racks,
                    (long long)end->bill.switches, (long long)end->bill.optics);
         quoted(out, p->excluded ? p->excluded : "");
+        pdl_puts(out, ",");
+        if (p->complete)
+            pdl_printf(out, "%.4g", p->keeps);
+        pdl_puts(out, ",");
+        plans_csv(out, d, p);
         pdl_puts(out, "\n");
     }
 }

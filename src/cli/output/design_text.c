@@ -29,8 +29,11 @@ static const char *seconds(double v, char *buf, size_t size)
 
 static void row(struct pdl_table *t, const struct pdl_designs *d, int rank)
 {
-    const struct pdl_design_point *p = &d->point[d->order[rank]];
+    const struct pdl_design_point *p = &d->point[d->order[rank]], *end = p;
     char a[32];
+
+    while (end->text->then > 0) /* what it draws in the end */
+        end = &d->point[end->text->then];
 
     pdl_table_cell(t, "%s", p->front ? "*" : "");
     pdl_table_cell(t, "%s", p->text->label);
@@ -40,7 +43,7 @@ static void row(struct pdl_table *t, const struct pdl_designs *d, int rank)
     pdl_table_cell(t, "%s", num(p->co2_kg / 1e3, a, sizeof a));
     pdl_table_cell(
         t, "%s",
-        pdl_unit_format(p->bill.facility_w, PDL_UNIT_WATT, a, sizeof a));
+        pdl_unit_format(end->bill.facility_w, PDL_UNIT_WATT, a, sizeof a));
     pdl_table_cell(t, "%.0f %%", 100 * p->wins);
 }
 
