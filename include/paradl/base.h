@@ -345,6 +345,9 @@ double pdl_ckpt_interval_s(double cost_s, double mtbf_s, double max_overhead);
  * restart_s to go on after a failure. */
 double pdl_run_s(double work_s, double interval_s, double cost_s,
                  double restart_s, double mtbf_s);
+/* Part of a run's time that it waits, where every failure takes a node that is
+ * back after repair_s, and so many others stand by. */
+double pdl_waiting_part(int64_t spares, double repair_s, double mtbf_s);
 
 /* ---- did you mean ----------------------------------------------------- */
 

@@ -74,6 +74,7 @@ struct pdl_design_text {
      * (0: never). */
     int then;
     double after_s;
+    double spares; /* part of the nodes that wait for others to fail */
 };
 
 enum pdl_design_goal {
@@ -97,7 +98,8 @@ struct pdl_question {
     bool rent;               /* else buy */
     double years, utilisation;
     double rack_w;      /* what a rack can draw */
-    double spares;      /* part of the nodes that wait */
+    double spares;      /* of designs that do not say */
+    double repair_s;    /* of a node that failed; 0: others are always there */
     const char *region; /* of carbon.REGION */
     enum pdl_design_goal goal;
     const char *prices;                      /* as pdl_prices_open takes it */
@@ -141,6 +143,7 @@ struct pdl_materials {
     double nodes_cost, switch_cost, cable_cost, rack_cost, facility_cost;
     double capital;            /* all of them; 0: rented */
     double nodes_w, network_w; /* at most */
+    double spares_w;           /* what spare nodes draw, idle */
     double facility_w;         /* with cooling */
 };
 
@@ -167,6 +170,7 @@ struct pdl_design_run {
     double steps, tokens, state_bytes; /* state: what a checkpoint saves */
     double exchange_s; /* between sites that train by themselves, a step */
     struct pdl_goodput run;
+    double waiting;           /* part of it without enough nodes */
     double cost, kwh, co2_kg; /* of one run */
 };
 

@@ -39,3 +39,15 @@ double pdl_run_s(double work_s, double interval_s, double cost_s,
     return mtbf_s * exp(restart_s / mtbf_s) *
            expm1((interval_s + cost_s) / mtbf_s) * work_s / interval_s;
 }
+
+/* Nodes come back one by one, each after repair_s in the mean, and none fails
+ * while the job stands still: Erlang's loss formula, where a server is a node
+ * that may be away, and what is lost is time (A. K. Erlang, 1917). */
+double pdl_waiting_part(int64_t spares, double repair_s, double mtbf_s)
+{
+    double load = mtbf_s > 0 ? repair_s / mtbf_s : 0, part = 1;
+
+    for (int64_t i = 1; i <= spares + 1 && part > 1e-12; i++)
+        part = load * part / ((double)i + load * part);
+    return part;
+}

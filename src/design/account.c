@@ -27,6 +27,12 @@ static double save_s(const struct pdl_design_run *r, double nodes,
     return rate > 0 ? r->state_bytes / rate : 0;
 }
 
+/* All nodes over those of a job. */
+static double with_spares(const struct pdl_materials *m)
+{
+    return 1 + (double)m->spare_nodes / (double)m->nodes;
+}
+
 /* Of all PEs of a job for an hour. */
 static double rent_of(const struct design_items *n, const double *value)
 {
@@ -57,15 +63,20 @@ static void one_run(const struct design_work *w, int i, const double *value,
         .restart_s = V(DESIGN_RESTART)};
 
     pdl_goodput(&run, &r->run);
+    r->waiting = pdl_waiting_part(m->spare_nodes, q->repair_s, r->run.mtbf_s);
+    r->run.train_s /= 1 - r->waiting;
+    r->run.goodput *= 1 - r->waiting;
     hours = r->run.train_s / 3600;
     pdl_project_bill(&r->x, &p->sys, &bill);
     r->kwh = V(DESIGN_PUE) * hours / 1e3 *
-             ((double)p->jobs * bill.energy_j / r->x.step_s + m->network_w);
+             ((double)p->jobs * bill.energy_j / r->x.step_s + m->network_w +
+              m->spares_w);
     r->co2_kg = r->kwh * V(DESIGN_CARBON);
     used = hours / (HOURS_A_YEAR * q->utilisation);
-    r->cost = q->rent ? (double)p->jobs * hours * rent_of(n, value)
-                      : (m->capital / q->years + m->facility_cost) * used +
-                            r->kwh * V(DESIGN_ELECTRICITY);
+    r->cost = q->rent
+                  ? (double)p->jobs * hours * rent_of(n, value) * with_spares(m)
+                  : (m->capital / q->years + m->facility_cost) * used +
+                        r->kwh * V(DESIGN_ELECTRICITY);
 #undef V
 }
 
@@ -182,7 +193,8 @@ void design_compare_rent(const struct design_work *w, int i)
     if (w->q->rent || !rent || p->sys.ngroups > 0 || p->text->then > 0)
         return;
     use *= p->kwh;
-    p->rent_cost = (double)p->text->pes * p->time_s / 3600 * rent->value;
+    p->rent_cost = (double)p->text->pes * p->time_s / 3600 * rent->value *
+                   with_spares(&p->bill);
     if (p->rent_cost > use)
         p->even = w->q->utilisation * (p->cost - use) / (p->rent_cost - use);
 }

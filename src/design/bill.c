@@ -41,6 +41,15 @@ static enum pdl_status count_network(const struct pdl_fabric *fabric,
     return st;
 }
 
+/* Of a node that waits; peak where idle is not known. */
+static double idle_w(const struct pdl_system *s)
+{
+    double pe = s->pe.idle_w > 0 ? s->pe.idle_w : s->pe.peak_w;
+
+    return pe * (double)s->node.pes +
+           (s->node.idle_w > 0 ? s->node.idle_w : s->node.peak_w);
+}
+
 enum pdl_status design_count(const struct pdl_question *q,
                              struct pdl_design_point *p, struct pdl_err *err)
 {
@@ -51,7 +60,7 @@ enum pdl_status design_count(const struct pdl_question *q,
 
     *m = (struct pdl_materials){
         .nodes = nodes,
-        .spare_nodes = (int64_t)ceil(q->spares * (double)nodes)};
+        .spare_nodes = (int64_t)ceil(p->text->spares * (double)nodes)};
     if (!(s->pe.peak_w > 0)) {
         pdl_fail(err, PDL_EINVAL, "%s does not say the power of its %s",
                  s->name, s->pe.name);
@@ -60,6 +69,7 @@ enum pdl_status design_count(const struct pdl_question *q,
     }
     all = m->nodes + m->spare_nodes;
     m->nodes_w = node_w * (double)all;
+    m->spares_w = idle_w(s) * (double)m->spare_nodes;
     m->racks = node_w > q->rack_w
                    ? all * (int64_t)ceil(node_w / q->rack_w)
                    : (int64_t)ceil((double)all / floor(q->rack_w / node_w));

@@ -188,7 +188,7 @@ static const struct pdl_doc *value_at(const struct values *v, int i)
     return d;
 }
 
-enum { MAX_DIMS = MAX_SETS + 4, MAX_SITES = 1024, MAX_LOCAL = 1000000 };
+enum { MAX_DIMS = MAX_SETS + 5, MAX_SITES = 1024, MAX_LOCAL = 1000000 };
 
 /* What every design of a grid grows to, and when. */
 struct growth {
@@ -201,7 +201,7 @@ struct grid {
     struct growth then[MAX_GROWTH];
     int nthen;
     struct values dim[MAX_DIMS];
-    int n, system, pes, network, sites; /* which dimension; -1: none */
+    int n, system, pes, network, sites, spares; /* which one; -1: none */
     int64_t points;
 };
 
@@ -258,12 +258,17 @@ static enum pdl_status read_growth(const struct pdl_doc *list, struct grid *g,
 static enum pdl_status read_grid(const struct pdl_doc *map, struct grid *g,
                                  struct pdl_err *err)
 {
-    static const char *const known[] = {"system", "pes",  "set", "network",
-                                        "sites",  "then", NULL};
+    static const char *const known[] = {"system", "pes",    "set",  "network",
+                                        "sites",  "spares", "then", NULL};
+    const struct {
+        const char *key;
+        int *at;
+    } more[] = {
+        {"network", &g->network}, {"sites", &g->sites}, {"spares", &g->spares}};
     const struct pdl_doc *d;
     enum pdl_status st;
 
-    *g = (struct grid){.points = 1, .network = -1, .sites = -1};
+    *g = (struct grid){.points = 1, .network = -1, .sites = -1, .spares = -1};
     if (map->kind != PDL_DOC_MAP)
         return pdl_doc_fail(map, err, "designs: expected a map");
     st = pdl_doc_only(map, known, err);
@@ -279,14 +284,11 @@ static enum pdl_status read_grid(const struct pdl_doc *map, struct grid *g,
         return pdl_doc_fail(d, err, "set: expected a map of parameters");
     for (d = d ? d->child : NULL; d && st == PDL_OK; d = d->next)
         st = add_dim(d, d->key, g, err);
-    d = pdl_doc_get(map, "network");
-    if (st == PDL_OK && d) {
-        g->network = g->n;
-        st = add_dim(d, NULL, g, err);
-    }
-    d = pdl_doc_get(map, "sites");
-    if (st == PDL_OK && d) {
-        g->sites = g->n;
+    for (size_t i = 0; i < sizeof more / sizeof more[0]; i++) {
+        d = pdl_doc_get(map, more[i].key);
+        if (st != PDL_OK || !d)
+            continue;
+        *more[i].at = g->n;
         st = add_dim(d, NULL, g, err);
     }
     d = pdl_doc_get(map, "then");
@@ -338,6 +340,9 @@ static enum pdl_status one_design(pdl_arena *a, const struct grid *g,
         } else if (i == g->sites) {
             st = read_sites(v, out, err);
             pdl_printf(&label.sink, " sites=%s", v->text);
+        } else if (i == g->spares) {
+            st = pdl_doc_num(v, PDL_UNIT_NONE, 0, 1, &out->spares, err);
+            pdl_printf(&label.sink, " spares=%s", v->text);
         } else if (i == g->network) {
             out->network = v->text;
             pdl_printf(&label.sink, " %s", v->text);
@@ -441,8 +446,16 @@ static enum pdl_status read_designs(pdl_arena *a, const struct pdl_doc *root,
                              (size_t)(q->ndesigns + g.points), sizeof *all);
         if (!all)
             return pdl_fail(err, PDL_ENOMEM, "design: out of memory");
-        for (int64_t i = 0; i < g.points && st == PDL_OK; i++)
-            st = one_design(a, &g, i, &all[q->ndesigns++], err);
+        for (int64_t i = 0; i < g.points && st == PDL_OK; i++) {
+            struct pdl_design_text *t = &all[q->ndesigns++];
+
+            t->spares = q->spares;
+            st = one_design(a, &g, i, t, err);
+            if (st == PDL_OK && t->spares > 0 && !(q->repair_s > 0))
+                st = pdl_doc_fail(d, err,
+                                  "spares: without 'repair_time' nodes are "
+                                  "never missing");
+        }
     }
     q->nmachines = q->ndesigns;
     return st == PDL_OK ? grow(a, root, all, q, err) : st;
@@ -457,7 +470,7 @@ static enum pdl_status read_terms(const struct pdl_doc *root,
     static const double amount[2] = {1, 1e15}, watt[2] = {1, 1e12},
                         years[2] = {0.01, 100}, part[2] = {0.001, 1},
                         spare[2] = {0, 1}, rate[2] = {1, 1e16},
-                        away[2] = {0, 10};
+                        away[2] = {0, 10}, repair[2] = {0, 1e9};
     const struct pdl_doc *racks = pdl_doc_get(root, "racks");
     const struct pdl_doc *delivery = pdl_doc_get(root, "delivery");
     int goal = (int)q->goal, rent = q->rent;
@@ -483,6 +496,9 @@ static enum pdl_status read_terms(const struct pdl_doc *root,
     if (st == PDL_OK)
         st = opt_num(root, "spares", PDL_UNIT_NONE, spare, &q->spares, err);
     if (st == PDL_OK)
+        st = opt_num(root, "repair_time", PDL_UNIT_SECONDS, repair,
+                     &q->repair_s, err);
+    if (st == PDL_OK)
         st = opt_num(root, "site_link", PDL_UNIT_BYTES_S, rate,
                      &q->site_bytes_per_s, err);
     if (st == PDL_OK)
@@ -504,10 +520,10 @@ enum pdl_status pdl_question_read(pdl_arena *a, struct pdl_bytes in,
                                   struct pdl_err *err)
 {
     static const char *const known[] = {
-        "name",        "workloads",    "designs",    "budget", "delivery",
-        "power",       "racks",        "money",      "years",  "region",
-        "utilisation", "spares",       "rack_power", "goal",   "prices",
-        "site_link",   "site_latency", NULL};
+        "name",        "workloads",    "designs",     "budget", "delivery",
+        "power",       "racks",        "money",       "years",  "region",
+        "utilisation", "spares",       "rack_power",  "goal",   "prices",
+        "site_link",   "site_latency", "repair_time", NULL};
     const struct pdl_doc *root = NULL;
     struct pdl_question q;
     enum pdl_status st = pdl_doc_yaml(a, in, name, &root, err);

@@ -239,6 +239,49 @@ static void a_slow_file_system_makes_checkpoints_long(void **state)
     pdl_arena_destroy(a);
 }
 
+/* They cost money and save the time that a run would wait for nodes. */
+static void spares_are_worth_what_they_save(void **state)
+{
+    static const char text[] =
+        "workloads: [{model: gpt3-1.3b, batch: 512, tokens: 300G}]\n"
+        "designs: [{system: dgx-h100, pes: 128, spares: [0, 0.1, 0.5]}]\n"
+        "goal: time\nrepair_time: 7d\nmoney: %s\n";
+    char buy[256], rent[256];
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct pdl_designs d;
+    const struct pdl_design_point *p;
+
+    (void)state;
+    snprintf(buy, sizeof buy, text, "buy");
+    snprintf(rent, sizeof rent, text, "rent");
+    d = answer(a, buy, 1);
+    p = d.point;
+    assert_int_equal(p[1].bill.spare_nodes, 2);
+    assert_int_equal(p[2].bill.spare_nodes, 8);
+    for (int i = 0; i < 3; i++) {
+        const struct pdl_design_run *r = &p[i].run[0];
+        double part =
+            pdl_waiting_part(p[i].bill.spare_nodes, 7 * 86400.0, r->run.mtbf_s);
+
+        assert_true(fabs(r->waiting - part) < 1e-12);
+        assert_true(i == 0 || p[i].time_s < p[i - 1].time_s);
+        assert_true(i == 0 || p[i].bill.capital > p[i - 1].bill.capital);
+    }
+    for (int i = 0; i < d.nflips; i++) /* all have the same projection */
+        assert_string_not_equal(d.flip[i].what, "the projection of the best");
+    assert_true(p[0].run[0].waiting > .1 && p[2].run[0].waiting < .001);
+    assert_string_equal(d.point[d.order[0]].text->label,
+                        "dgx-h100 x128 spares=0.5");
+    d = answer(a, rent, 1);
+    for (int i = 0; i < 3; i++) {
+        p = &d.point[i];
+        assert_true(fabs(p->cost / (p->time_s / 3600 * 4.916 * 8 *
+                                    (double)(16 + p->bill.spare_nodes)) -
+                         1) < 1e-9);
+    }
+    pdl_arena_destroy(a);
+}
+
 /* What is recommended without saying "tie" is within 5 % of the best in four of
  * five draws, also of draws that it was not chosen by. */
 static void recommendations_hold_in_draws_they_have_not_seen(void **state)
@@ -301,6 +344,7 @@ int main(void)
         cmocka_unit_test(the_front_is_what_nothing_beats),
         cmocka_unit_test(accounts_add_up),
         cmocka_unit_test(a_slow_file_system_makes_checkpoints_long),
+        cmocka_unit_test(spares_are_worth_what_they_save),
         cmocka_unit_test(recommendations_hold_in_draws_they_have_not_seen),
     };
 

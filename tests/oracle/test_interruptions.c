@@ -77,6 +77,33 @@ static void expected_times_come_out(void **state)
     }
 }
 
+/* How long a run waits for nodes is Erlang's formula. */
+static void waiting_is_as_expected(void **state)
+{
+    static const double repair[] = {.2 * DAY, DAY, 3 * DAY};
+
+    (void)state;
+    for (int i = 0; i < 9; i++) {
+        struct pdl_interruptions q = plain();
+        struct pdl_interrupted x;
+        double part;
+
+        q.run.steps_s = 300 * DAY;
+        q.run.restart_s = 60;
+        q.repair_s = repair[i % 3];
+        q.spares = i / 3;
+        x = run(&q);
+        part = pdl_waiting_part(q.spares, q.repair_s,
+                                q.run.mtbf_pe_s / (double)q.run.pes);
+        if (fabs(x.waiting_s / x.train_s - part) > .01)
+            fail_msg("%lld spares, repaired in %g s: waits %g, expected %g",
+                     (long long)q.spares, q.repair_s, x.waiting_s / x.train_s,
+                     part);
+    }
+    assert_true(pdl_waiting_part(3, 0, 100) == 0);
+    assert_true(pdl_waiting_part(3, 100, 0) == 0);
+}
+
 static void more_of_what_helps_helps(void **state)
 {
     struct pdl_interruptions q = plain(), few, many, often, seldom;
@@ -183,6 +210,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parts_add_up),
         cmocka_unit_test(expected_times_come_out),
+        cmocka_unit_test(waiting_is_as_expected),
         cmocka_unit_test(more_of_what_helps_helps),
         cmocka_unit_test(the_same_seed_is_the_same_run),
         cmocka_unit_test(a_run_that_never_ends_is_refused),

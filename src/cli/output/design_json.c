@@ -58,6 +58,8 @@ static void run(struct pdl_json *w, const struct pdl_workload *k,
         pdl_json_kint(w, "peak_bytes", r->x.peak_bytes);
         pdl_json_knum(w, "train_s", r->run.train_s);
         pdl_json_knum(w, "goodput", r->run.goodput);
+        if (r->waiting > 0)
+            pdl_json_knum(w, "waiting", r->waiting);
         pdl_json_knum(w, "interruptions", r->run.failures);
         pdl_json_knum(w, "cost", r->cost);
         if (r->tokens > 0)
@@ -146,6 +148,8 @@ static void question(struct pdl_json *w, const struct pdl_designs *d)
     pdl_json_knum(w, "utilisation", q->utilisation);
     pdl_json_knum(w, "rack_w", q->rack_w);
     pdl_json_kstr(w, "region", q->region);
+    if (q->repair_s > 0)
+        pdl_json_knum(w, "repair_s", q->repair_s);
     if (q->budget > 0)
         pdl_json_knum(w, "budget", q->budget);
     if (q->power_w > 0)

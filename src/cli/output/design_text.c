@@ -118,16 +118,20 @@ static void one_plans(const struct pdl_designs *d,
 
     for (int k = 0; k < d->question->nworkloads; k++) {
         const struct pdl_design_run *r = &p->run[k];
+        char wait[48] = "";
 
         cli_say(6, "  %s: %s", d->question->workload[k].name, r->strategy);
+        if (r->waiting > 5e-4)
+            snprintf(wait, sizeof wait, ", %.1f %% waiting for nodes",
+                     100 * r->waiting);
         cli_say(
             6,
             "    step %s, run %s (%.1f %% of it progress, %.0f "
-            "interruptions), %s %s%s%s, %s Wh",
+            "interruptions%s), %s %s%s%s, %s Wh",
             pdl_unit_format(r->x.step_s, PDL_UNIT_SECONDS, a, sizeof a),
             seconds(r->run.train_s, b, sizeof b), 100 * r->run.goodput,
-            r->run.failures, num(r->cost, c, sizeof c), d->prices.currency,
-            r->tokens > 0 ? ", per million tokens " : "",
+            r->run.failures, wait, num(r->cost, c, sizeof c),
+            d->prices.currency, r->tokens > 0 ? ", per million tokens " : "",
             r->tokens > 0 ? num(r->cost / r->tokens * 1e6, e, sizeof e) : "",
             num(r->kwh * 1e3, w, sizeof w));
         if (p->jobs > 1)
@@ -186,12 +190,16 @@ static void materials(const struct pdl_designs *d,
 {
     const struct pdl_materials *m = &p->bill;
     char a[32], b[32], c[32], e[32];
+    char spare[48] = "";
     int64_t nodes = m->nodes + m->spare_nodes;
 
+    if (m->spare_nodes > 0)
+        snprintf(spare, sizeof spare, ", %lld of them spare",
+                 (long long)m->spare_nodes);
     cli_say(
-        4, "  %lld nodes%s, %lld racks, %s at most, %s with cooling",
-        (long long)nodes, m->spare_nodes > 0 ? " with spares" : "",
-        (long long)m->racks,
+        4, "  %lld node%s%s, %lld rack%s, %s at most, %s with cooling",
+        (long long)nodes, nodes == 1 ? "" : "s", spare, (long long)m->racks,
+        m->racks == 1 ? "" : "s",
         pdl_unit_format(m->nodes_w + m->network_w, PDL_UNIT_WATT, a, sizeof a),
         pdl_unit_format(m->facility_w, PDL_UNIT_WATT, b, sizeof b));
     if (p->fabric.spec)
