@@ -24,6 +24,12 @@ static enum pdl_status machines(struct design_work *w, struct pdl_err *err)
     for (int i = 0; i < d->nmachines && st == PDL_OK; i++) {
         struct pdl_design_point *p = &d->point[i];
 
+        if (w->opt->progress &&
+            !w->opt->progress(w->opt->ctx, 0,
+                              (int64_t)d->nmachines * w->q->nworkloads))
+            return pdl_fail(err, PDL_EINVAL,
+                            "stopped at machine %d of %d, before a search",
+                            i + 1, d->nmachines);
         p->text = &w->q->design[i];
         d->unpriced = design_unpriced(w->arena, p->text->system, d->unpriced);
         if (!d->unpriced)

@@ -218,12 +218,27 @@ static enum pdl_status torus(pdl_arena *a, const struct ask *q,
     return PDL_OK;
 }
 
+/* A switch takes so many at least. */
+static enum pdl_status few_ports(const struct ask *q, const char *family,
+                                 int64_t ports)
+{
+    if (ports <= q->radix)
+        return PDL_OK;
+    return pdl_fail(q->err, PDL_EINVAL,
+                    "%s: %lld nodes take switches of %lld ports, radix is %lld",
+                    family, (long long)q->nodes, (long long)ports,
+                    (long long)q->radix);
+}
+
+/* A line has both ends of its boards on one switch. */
 static enum pdl_status hammingmesh(pdl_arena *a, const struct ask *q,
                                    struct pdl_fabric *f)
 {
     int64_t b = q->board, boards = up(q->nodes, b * b), side[2];
 
     sides(boards, 2, side);
+    if (few_ports(q, "hammingmesh", 2 * side[1]) != PDL_OK)
+        return PDL_EINVAL;
     f->spec = pdl_arena_printf(a, "hammingmesh:%lldx%lld,board=%lldx%lld",
                                (long long)side[1], (long long)side[0],
                                (long long)b, (long long)b);
@@ -288,18 +303,6 @@ static enum pdl_status dragonfly(pdl_arena *a, const struct ask *q,
 
 static enum pdl_status by_routes(pdl_arena *a, const struct ask *q,
                                  struct pdl_fabric *f);
-
-/* A switch takes so many at least. */
-static enum pdl_status few_ports(const struct ask *q, const char *family,
-                                 int64_t ports)
-{
-    if (ports <= q->radix)
-        return PDL_OK;
-    return pdl_fail(q->err, PDL_EINVAL,
-                    "%s: %lld nodes take switches of %lld ports, radix is %lld",
-                    family, (long long)q->nodes, (long long)ports,
-                    (long long)q->radix);
-}
 
 /* Hosts and switches are powers of two; ports of a switch 2^p + 2q - 1. */
 static enum pdl_status dln(pdl_arena *a, const struct ask *q,
@@ -376,7 +379,7 @@ static const struct family families[] = {
     {{"fat-tree", "any port to any port; one to four levels", "radix=64,taper=1"}, fat_tree},
     {{"rail-only", "a tree for each adapter of a node, nothing between them", "radix=64,taper=1"}, rail_only},
     {{"torus", "two to four dimensions of nodes", "dims=3"}, torus},
-    {{"hammingmesh", "boards, a switch for each row and column", "board=2"}, hammingmesh},
+    {{"hammingmesh", "boards, a switch for each row and column", "board=2,radix=64"}, hammingmesh},
     {{"kautz", "two hops between any two nodes", ""}, kautz},
     {{"dragonfly", "full groups, one cable between two of them", "radix=64"}, dragonfly},
     {{"hyperx", "a grid of switches with full lines", "radix=64"}, hyperx},
@@ -540,29 +543,28 @@ enum pdl_status pdl_fabric_make(pdl_arena *a, const char *network,
                     .rate = sys->node.nics.bytes_per_s,
                     .err = err};
     struct pdl_fabric f = {.link_bytes_per_s = q.rate, .places = nodes};
-    enum pdl_status st = PDL_OK;
-    const char *text;
+    const char *text = network[n] ? network + n + 1 : "";
+    const struct pdl_net *net;
+    enum pdl_status st;
 
     if (q.nics < 1 || !(q.rate > 0))
         return pdl_fail(err, PDL_EINVAL,
                         "%s: no adapters are described, so its network cannot "
                         "be another",
                         sys->name);
-    if (nodes == 1) { /* nothing to join */
-        *out = f;
-        return PDL_OK;
-    }
-    text = network[n] ? network + n + 1 : "";
-    if (fam && is_of(fam, text)) {
-        st = set_all(a, text, &q);
-        if (st == PDL_OK)
-            st = fam->make(a, &q, &f);
-    } else {
+    if (fam && !is_of(fam, text))
+        fam = NULL; /* a TOPOLOGY of its own */
+    st = fam          ? set_all(a, text, &q)
+         : nodes == 1 ? pdl_net_make(a, network, &net, err)
+                      : PDL_OK;
+    if (st == PDL_OK && nodes > 1 && fam) {
+        st = fam->make(a, &q, &f);
+    } else if (st == PDL_OK && nodes > 1) {
         f.spec = pdl_arena_strdup(a, network);
         f.planes = q.nics;
         st = by_routes(a, &q, &f);
     }
-    if (st == PDL_OK && !f.spec)
+    if (st == PDL_OK && nodes > 1 && !f.spec)
         st = pdl_fail(err, PDL_ENOMEM, "design: out of memory");
     if (st == PDL_OK)
         *out = f;

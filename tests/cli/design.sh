@@ -24,6 +24,11 @@ $paradl design --model resnet50 --batch 512 --tokens 1M --systems dgx-h100 --pes
 $paradl design --model gpt3-175b --batch 8 --tokens 1M --systems dgx-h100 --pes 8; echo "rc $?"
 $paradl design --model resnet50 --batch 512 --samples 1M --systems dgx-h100 --pes 16 --networks 'fat-tree:taper=99'; echo "rc $?"
 $one --draws 99999999; echo "rc $?"
+$one --power 0W; echo "rc $?"
+$one --networks nosuch; echo "rc $?"
+$one --deadline soon; echo "rc $?"
+$one --tokens 1M; echo "rc $?"
+$one --top 8589934592 | grep -c '^\*'
 $paradl design --model resnet50; echo "rc $?"
 $paradl design nothing.yaml; echo "rc $?"
 # what was found is kept
@@ -31,6 +36,22 @@ $paradl design --model resnet50 --batch 512 --samples 1M --systems dgx-h100 --pe
 $paradl design --model resnet50 --batch 512 --samples 1M --systems dgx-h100 --pes 8 --memo m.txt | grep wanted | steady
 echo garbage >m.txt
 $paradl design --model resnet50 --batch 512 --samples 1M --systems dgx-h100 --pes 8 --memo m.txt; echo "rc $?"
+# all constraints contradict, what would have to give is said
+cat >all.yaml <<'END'
+budget: 1000
+power: 1kW
+workloads: [{model: resnet50, batch: 512, samples: 1M}]
+designs: [{system: dgx-h100, pes: [8, 16]}]
+END
+$paradl design all.yaml; echo "rc $?"
+cat >spares.yaml <<'END'
+repair_time: 2d
+workloads: [{model: gpt3-125m, batch: 512, tokens: 300G}]
+designs: [{system: dgx-h100, pes: 128, spares: [0, 0.1]}]
+END
+$paradl design spares.yaml | grep -E 'spare|waiting'
+sed -i 1d spares.yaml
+$paradl design spares.yaml; echo "rc $?"
 cat >sites.yaml <<'END'
 site_link: 10GB/s
 site_latency: 20ms

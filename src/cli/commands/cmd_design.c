@@ -5,7 +5,10 @@
  * together to the same text. */
 #include "cli/output/design.h"
 
+#include <limits.h>
+#include <math.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { MAX_FILE = 4 << 20, MAX_DRAWS = 1000000 };
@@ -101,6 +104,41 @@ static void put_text(struct pdl_sink *out, const char *key, const char *text)
         pdl_printf(out, "    %s: '%s'\n", key, text);
 }
 
+/* "options:9:11: ..." of what was put together: which option it is, where it is
+ * a value and no map. */
+static void name_option(const char *text, struct pdl_err *err)
+{
+    struct pdl_err inner = *err;
+    const char *rest = inner.msg + strcspn(inner.msg, " ");
+    char *end = NULL;
+    long line, column;
+    size_t key;
+
+    if (strncmp(inner.msg, "options:", 8) != 0 || !*rest++)
+        return;
+    line = strtol(inner.msg + 8, &end, 10);
+    column = strtol(end + (*end == ':'), NULL, 10);
+    while (line-- > 1 && text)
+        text = (text = strchr(text, '\n')) != NULL ? text + 1 : NULL;
+    if (!text)
+        return;
+    column -= (long)strspn(text, " ");
+    text += strspn(text, " ");
+    key = strcspn(text, ":");
+    if (strncmp(rest, text, key) == 0 && rest[key] == ':')
+        rest += key + 2;
+    if (column > (long)key)
+        pdl_say(err, "--%.*s%s: %s", (int)key, text,
+                strncmp(text, "sys", 3) == 0 || strncmp(text, "net", 3) == 0
+                    ? "s"
+                    : "",
+                rest);
+    else
+        pdl_say(err, "%s", rest);
+    if (*inner.hint)
+        pdl_hint(err, "%s", inner.hint);
+}
+
 static enum pdl_status by_options(pdl_arena *a, const struct options *o,
                                   struct pdl_question *q, struct pdl_err *err)
 {
@@ -130,8 +168,22 @@ static enum pdl_status by_options(pdl_arena *a, const struct options *o,
     in.len = b.len;
     st = in.data ? pdl_question_read(a, in, "options", q, err)
                  : pdl_fail(err, PDL_ENOMEM, "out of memory");
+    if (st == PDL_EPARSE)
+        name_option(in.data, err);
     pdl_buf_free(&b);
     return st;
+}
+
+static enum pdl_status read_power(const char *text, double *out,
+                                  struct pdl_err *err)
+{
+    if (!text ||
+        (pdl_unit_parse(text, PDL_UNIT_WATT, out, NULL) == PDL_OK && *out >= 1))
+        return PDL_OK;
+    pdl_fail(err, PDL_EINVAL, "--power: '%.40s' is no power of 1 W at least",
+             text);
+    pdl_hint(err, "write it like 2MW");
+    return PDL_EINVAL;
 }
 
 static enum pdl_status ask(pdl_arena *a, const struct pdl_args *args,
@@ -154,8 +206,7 @@ static enum pdl_status ask(pdl_arena *a, const struct pdl_args *args,
     q->region = o->region ? o->region : q->region;
     q->rent = o->money ? strcmp(o->money, "rent") == 0 : q->rent;
     q->budget = o->budget > 0 ? o->budget : q->budget;
-    if (o->power)
-        st = pdl_unit_parse(o->power, PDL_UNIT_WATT, &q->power_w, err);
+    st = read_power(o->power, &q->power_w, err);
     q->racks = o->racks > 0 ? o->racks : q->racks;
     for (int g = 0; o->goal && g < PDL_NDESIGN_GOALS; g++)
         if (strcmp(o->goal, pdl_design_goal_name((enum pdl_design_goal)g)) == 0)
@@ -171,12 +222,13 @@ static enum pdl_status run(pdl_arena *a, const struct pdl_args *args,
 {
     const struct options *o = args->opts;
     struct watch watch = {.asked = cli_asked()};
-    struct pdl_design_options opt = {.exhaustive = o->exhaustive,
-                                     .threads = (int)o->threads,
-                                     .draws = (int)o->draws,
-                                     .memo = o->memo,
-                                     .progress = go_on,
-                                     .ctx = &watch};
+    struct pdl_design_options opt = {
+        .exhaustive = o->exhaustive,
+        .threads = (int)fmin((double)o->threads, 4096),
+        .draws = (int)o->draws,
+        .memo = o->memo,
+        .progress = go_on,
+        .ctx = &watch};
     enum pdl_status st;
 
     interrupted = 0;
@@ -221,7 +273,8 @@ static int print(pdl_arena *a, const struct pdl_args *args,
     if (args->json)
         pdl_put(cli_out(), b.text, b.len);
     else
-        cli_design_text(a, d, o->top > 0 ? (int)o->top : 10);
+        cli_design_text(a, d,
+                        o->top > 0 ? (int)fmin((double)o->top, INT_MAX) : 10);
     if (o->report && d->nfit > 0)
         rc = cli_report(&b, o->report);
     pdl_buf_free(&b);
@@ -274,9 +327,9 @@ static int design(const struct pdl_args *args)
             cli_fail(PDL_EINVAL, &err);
             rc = EXIT_NO;
         }
-        if (interrupted)
-            rc = EXIT_INTR;
     }
+    if (interrupted)
+        rc = EXIT_INTR;
     pdl_arena_destroy(a);
     return rc;
 }

@@ -349,21 +349,28 @@ void cli_design_text(pdl_arena *a, const struct pdl_designs *d, int top)
 /* By how much one of several constraints would have to give. */
 static const char *relaxed(const struct pdl_designs *d, char *buf, size_t size)
 {
-    int n = 0, broken = 0;
+    int alone = 0, broken = 0, n = 0;
 
-    snprintf(buf, size, "; one of these would do:");
+    for (int k = 0; k < d->nlimits; k++) {
+        alone += d->limit[k].alone > 0;
+        broken += d->limit[k].broken > 0;
+    }
+    if (broken < 2)
+        return "";
+    snprintf(
+        buf, size, "; %s:",
+        alone > 0 ? "one of these would do" : "every design breaks several");
     for (int k = 0; k < d->nlimits; k++) {
         const struct pdl_design_limit *l = &d->limit[k];
         size_t at = strlen(buf);
 
-        broken += l->broken > 0;
-        if (l->alone > 0)
+        if (alone > 0 && l->alone > 0)
             snprintf(buf + at, size - at, "%s %s %.3g times", n++ ? "," : "",
                      l->name, l->nearest);
+        else if (alone == 0 && l->broken > 0)
+            snprintf(buf + at, size - at, "%s %s", n++ ? "," : "", l->name);
     }
-    if (broken < 2)
-        return "";
-    return n > 0 ? buf : "; every design breaks several";
+    return buf;
 }
 
 void cli_design_none(const struct pdl_designs *d, struct pdl_err *err)
