@@ -195,7 +195,7 @@ void run_bench_table(const struct bench *b, bool json)
         return;
     }
     pdl_json_init(&w, run_out());
-    pdl_json_schema(&w, "bench");
+    pdl_json_schema(&w, "bench-table");
     pdl_json_key(&w, "table");
     pdl_json_array(&w);
     for (int i = 0; i < t.n; i++) {

@@ -2,10 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """json_schemas.py PARADL [--draft]: what commands print with --json is what
 doc/formats/json says: valid, and with no field that is not written there
-(fields may be added in a new version: then the schema is, too). --draft writes
-schemas from what the commands of json_schemas.txt print, to be looked at."""
+(fields may be added in a new version: then the schema is, too). No schema calls
+a count what the program writes as a measure. --draft widens the schemas to what
+the commands of json_schemas.txt print, to be looked at."""
+import glob
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -42,6 +45,16 @@ def command_lines():
         return [l.strip() for l in f if l.strip() and l[0] != "#"]
 
 
+def every(paradl, line):
+    """"system show EVERY": a line for each system."""
+    if not line.endswith(" EVERY"):
+        return [line]
+    told = subprocess.run([paradl, line.split()[0], "list", "--json"],
+                          stdout=subprocess.PIPE)
+    rows = next(v for k, v in json.loads(told.stdout).items() if k != "schema")
+    return [line.replace("EVERY", row["name"]) for row in rows]
+
+
 def forgotten(paradl):
     """Commands that take --json and that no line asks."""
     told = subprocess.run([paradl, "help", "--json"], stdout=subprocess.PIPE)
@@ -56,12 +69,14 @@ def forgotten(paradl):
 def samples(paradl, tmp):
     """(command line, name of its schema, object)"""
     runs = os.path.exists(os.path.join(os.path.dirname(paradl), "paradl-run"))
-    for line in command_lines():
+    for line in [each for l in command_lines() for each in every(paradl, l)]:
         words = shlex.split(line.replace("(", "\\(").replace(")", "\\)"))
         words = [w.replace("DATA", os.path.join(ROOT, "tests", "data"))
                  .replace("EXAMPLES", os.path.join(ROOT, "examples"))
                  .replace("TMP", tmp) for w in words]
-        if (words[0] in RANKS or words[:2] == RUN) and not runs:
+        ranks = words[0] in RANKS or words[:2] == RUN or (
+            words[0] == "validate" and "--measured" not in words)
+        if ranks and not runs:
             print(f"paradl {line}: no paradl-run here: skipped")
             continue
         done = subprocess.run([paradl, *words, "--json"],
@@ -87,29 +102,62 @@ def kind(value):
     return "null"
 
 
-def draft(values, key=""):
-    """A schema that all of them obey."""
-    kinds = {kind(v) for v in values}
-    if {"integer", "number"} <= kinds:
-        kinds.discard("integer")
-    unit = next((u for end, u in UNITS if key.endswith(end)), None)
-    if unit and unit != "bytes" and "integer" in kinds:
+def measures():
+    """Names of fields that are written as numbers, and never as counts."""
+    text = ""
+    for name in glob.glob(os.path.join(ROOT, "src", "**", "*.c"),
+                          recursive=True):
+        with open(name) as f:
+            text += f.read()
+    number, count = (set(re.findall(
+        r'pdl_json_k%s\([^,;]+,\s*"(\w+)"' % k, text)) for k in ("num", "int"))
+    return number - count
+
+
+MEASURES = measures()
+
+
+def types(values, key, said):
+    """Of a field that these values have, and those that were said of it."""
+    kinds = said if isinstance(said, list) else [said] if said else []
+    kinds = {kind(v) for v in values} | set(kinds)
+    unit = any(key.endswith(end) for end, _ in UNITS if end != "_bytes")
+    if "integer" in kinds and ("number" in kinds or unit or key in MEASURES):
         kinds = kinds - {"integer"} | {"number"}
     if kinds == {"null"}:  # not known in any of these
         kinds.add("number")
     names = sorted(kinds)
-    out = {"type": names[0] if len(names) == 1 else names}
-    if unit and kinds & {"integer", "number"}:
-        out["description"] = unit
+    return names[0] if len(names) == 1 else names
+
+
+def draft(values, key="", said=None):
+    """A schema that all of them obey, no stricter than what was said."""
+    said = said or {}
+    if "const" in said:
+        return said
+    out = {**said, "type": types(values, key, said.get("type"))}
+    unit = next((u for end, u in UNITS if key.endswith(end)), None)
+    if unit and {"integer", "number"} & set(
+            [out["type"]] if isinstance(out["type"], str) else out["type"]):
+        out.setdefault("description", unit)
     objects = [v for v in values if isinstance(v, dict)]
-    if objects:
-        keys = list(dict.fromkeys(k for o in objects for k in o))
+    if isinstance(said.get("additionalProperties"), dict):
+        out["additionalProperties"] = draft(
+            [v for o in objects for v in o.values()], "",
+            said["additionalProperties"])
+    elif objects:
+        before = said.get("properties", {})
+        keys = dict.fromkeys([*before, *(k for o in objects for k in o)])
         out["properties"] = {
-            k: draft([o[k] for o in objects if k in o], k) for k in keys}
-        out["required"] = [k for k in keys if all(k in o for o in objects)]
+            k: draft([o[k] for o in objects if k in o], k, before.get(k))
+            for k in keys}
+        must = said.get("required", []) if before else keys
+        out["required"] = [k for k in must if all(k in o for o in objects)]
+        if not out["required"]:
+            del out["required"]
     items = [i for v in values if isinstance(v, list) for i in v]
     if items:
-        out["items"] = draft(items, key)
+        out["items"] = draft(items, key, said.get("items"))
     return out
 
 
@@ -118,16 +166,19 @@ def write_drafts(found):
     for line, name, value in found:
         by_name.setdefault(name, []).append((line, value))
     for name, some in by_name.items():
+        path = os.path.join(FOLDER, name.split(".")[1].replace("/1", "")
+                            + ".schema.json")
         schema = {"$schema": "https://json-schema.org/draft/2020-12/schema",
                   "$id": f"urn:{name.replace('/', ':')}", "title": name,
                   "description": "paradl " + " ".join(
                       w for w in some[0][0].split()[:2]
                       if w.isalpha() or w == "fit-in") + " --json"}
-        schema.update(draft([v for _, v in some]))
+        if os.path.exists(path):
+            with open(path) as f:
+                schema = json.load(f)
+        schema = draft([v for _, v in some], "", schema)
         if "schema" in schema["properties"]:
             schema["properties"]["schema"] = {"const": name}
-        path = os.path.join(FOLDER, name.split(".")[1].replace("/1", "")
-                            + ".schema.json")
         with open(path, "w") as f:
             json.dump(schema, f, indent=1)
             f.write("\n")
@@ -137,15 +188,28 @@ def write_drafts(found):
 
 def unknown(value, schema, where):
     """Fields that the schema does not have."""
-    if isinstance(value, dict) and "properties" in schema:
+    more = schema.get("additionalProperties")
+    if isinstance(value, dict) and ("properties" in schema or more):
         for k, v in value.items():
-            if k in schema["properties"]:
-                yield from unknown(v, schema["properties"][k], f"{where}.{k}")
-            elif not schema.get("additionalProperties"):
+            at = schema.get("properties", {}).get(k, more)
+            if isinstance(at, dict):
+                yield from unknown(v, at, f"{where}.{k}")
+            elif not at:
                 yield f"{where}.{k}"
     elif isinstance(value, list):
         for v in value:
             yield from unknown(v, schema.get("items", {}), where + "[]")
+
+
+def counts(schema, name=""):
+    """Names of fields that the schema has as counts."""
+    if "integer" in schema.get("type", ""):
+        yield name
+    for k, v in schema.get("properties", {}).items():
+        yield from counts(v, k)
+    for inner in (schema.get("items"), schema.get("additionalProperties")):
+        if isinstance(inner, dict):
+            yield from counts(inner)
 
 
 def check(found, untold):
@@ -159,6 +223,9 @@ def check(found, untold):
                 schema = json.load(f)
             jsonschema.validators.validator_for(schema).check_schema(schema)
             schemas[schema["title"]] = schema
+            for field in sorted(set(counts(schema)) & MEASURES):
+                print(f"{name}: {field} is a measure and no count")
+                bad += 1
     count = 0
     for line, name, value in found:
         count += 1

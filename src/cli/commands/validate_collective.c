@@ -293,7 +293,7 @@ static void print_json(const struct comparison *c)
     struct pdl_json w;
 
     pdl_json_init(&w, cli_out());
-    pdl_json_schema(&w, "validate");
+    pdl_json_schema(&w, "validate-collective");
     pdl_json_kstr(&w, "collective", c->o->collective);
     pdl_json_kstr(&w, "system", c->sys.name);
     pdl_json_kint(&w, "pes", c->ranks);
