@@ -15,8 +15,9 @@ from typing import (Any, Dict, List, Optional, Sequence, Type, Union, cast)
 
 from ._library import Answer, Progress, lib
 from .errors import InputError, UsageError
-from .results import (Design, FitIn, Plan, Projection, Result, Runs, Scaling,
-                      Simulation, Validation, result_of)
+from .kinds import (Design, FitIn, Plan, Projection, Runs, Scaling, Simulation,
+                    Validation, result_of)
+from .results import Result
 
 Path = Union[str, "os.PathLike[str]"]
 Value = Union[None, bool, int, float, str, "os.PathLike[str]", Sequence[str],

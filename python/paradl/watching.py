@@ -10,8 +10,9 @@ from typing import Any, Callable, List, Optional, Type, TypeVar, cast
 
 from ._library import Answer
 from .errors import InputError
+from .kinds import Projection, result_of
 from .questions import Path
-from .results import Projection, Result, result_of
+from .results import Result
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -3,6 +3,7 @@
 import copy
 import doctest
 import json
+import keyword
 import os
 import pickle
 import shlex
@@ -12,12 +13,15 @@ import sys
 import tempfile
 import threading
 import time
+import typing
 import unittest
 
 import paradl
-from paradl import errors, models, questions, results, watching
+from paradl import errors, kinds, models, questions, results, watching
 
 DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data")
+SCHEMAS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..",
+                       "doc", "formats", "json")
 README = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..",
                       "README.md")
 LARGE = dict(system="dgx-a100", pes=2048, batch=2048)
@@ -32,7 +36,8 @@ class _PythonBlocks(doctest.DocTestParser):
 
 class Examples(unittest.TestCase):
     def test_docstrings_are_true(self):
-        for module in (paradl, errors, models, questions, results, watching):
+        for module in (paradl, errors, kinds, models, questions, results,
+                       watching):
             failed, tried = doctest.testmod(module)
             self.assertEqual(failed, 0, module.__name__)
 
@@ -58,6 +63,68 @@ class Examples(unittest.TestCase):
                    for name, value in zip(more[::2], more[1::2])}
         text = paradl.text(command, model, **options)
         self.assertTrue(text.startswith(shown.split("...\n", 1)[0]), text)
+
+
+class Types(unittest.TestCase):
+    """What classes say of their fields is what doc/formats/json says."""
+
+    PLACES = {"Projection": ("project", "plan.plans", "plan.scaling",
+                             "scale.points"),
+              "Plan": ("plan",), "Scaling": ("scale",), "FitIn": ("fit-in",),
+              "Trial": ("fit-in.as_asked", "fit-in.most_layers"),
+              "Design": ("design",), "Machine": ("design.designs",),
+              "Simulation": ("simulate",), "Validation": ("validate",),
+              "Time": ("project.time",), "Memory": ("project.memory",),
+              "Limit": ("project.limits",), "Gain": ("project.gains",),
+              "Evidence": ("project.evidence",)}
+    NAMES = {str: "string", int: "integer", float: "number", bool: "boolean"}
+
+    def properties(self, place):
+        name, *path = place.split(".")
+        with open(os.path.join(SCHEMAS, name + ".schema.json")) as f:
+            found = json.load(f)
+        for field in path:
+            found = found["properties"][field]
+            found = found.get("items", found)
+        return found["properties"]
+
+    def allows(self, hint, schema):
+        """Is every value of the schema one of this type?"""
+        of = typing.get_args(hint)
+        said = schema.get("type", "string")
+        said = set(said if isinstance(said, list) else [said])
+        if typing.get_origin(hint) is typing.Union:
+            return self.allows(of[0], {**schema, "type": list(said - {"null"})})
+        if typing.get_origin(hint) is list:
+            return said == {"array"} and ("items" not in schema or
+                                          self.allows(of[0], schema["items"]))
+        return said == {self.NAMES.get(hint, "object")}
+
+    def test_fields(self):
+        for name, places in self.PLACES.items():
+            kind = getattr(paradl, name)
+            hints = {k: v for k, v in typing.get_type_hints(kind).items()
+                     if k[0] != "_"}
+            seen = set()
+            for place in places:
+                fields = self.properties(place)
+                seen |= {k for k in fields if not keyword.iskeyword(k)}
+                for k in set(fields) & set(hints):
+                    self.assertTrue(self.allows(hints[k], fields[k]),
+                                    (name, place, k, hints[k]))
+            self.assertEqual(seen - {"schema"}, set(hints), name)
+        self.assertFalse(self.allows(int, {"type": "number"}))
+        self.assertFalse(self.allows(float, {"type": ["null", "number"]}))
+
+    def test_rows_know_their_question(self):
+        for rows in (paradl.plan("lenet5", system="dgx-a100", pes=4,
+                                 batch=64).plans,
+                     paradl.scale("lenet5", system="dgx-a100", pes="1..2",
+                                  strategy="data=p", batch=64).points):
+            self.assertEqual((rows[1].model, rows[1].system),
+                             ("lenet5", "dgx-a100"))
+            self.assertIsInstance(rows[1], paradl.Projection)
+            self.assertIsInstance(rows[1].evidence, paradl.Evidence)
 
 
 class Errors(unittest.TestCase):
