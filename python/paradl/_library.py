@@ -123,7 +123,10 @@ def _bytes(text: str) -> bytes:
     """As the system writes names of files, whatever bytes they have."""
     if "\0" in text:
         raise InputError(f"a NUL in {text[:60]!r}")
-    return os.fsencode(text)
+    try:
+        return os.fsencode(text)
+    except UnicodeEncodeError:
+        raise InputError(f"half a character in {text[:60]!r}") from None
 
 
 class Answer:

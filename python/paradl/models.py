@@ -12,13 +12,19 @@ from ._export import export
 from .errors import EnvironmentLacks, InputError
 
 
+def _remove(folder: str, process: int) -> None:
+    """By who made it: processes forked since then let it be."""
+    if os.getpid() == process:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 class Model(os.PathLike):  # type: ignore[type-arg]
     """A network in a file of its own, which goes when nobody refers to it."""
 
     def __init__(self, path: str, folder: Optional[str] = None) -> None:
         self.path = path
         if folder:
-            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+            weakref.finalize(self, _remove, folder, os.getpid())
 
     def __fspath__(self) -> str:
         return self.path

@@ -256,7 +256,7 @@ class Job:
         self._job: Optional[int] = lib.pdl_job_create()
         if not self._job:
             raise MemoryError
-        self.set(model=model, system=system, **settings)
+        self.set(model=_text(model), system=_text(system), **settings)
 
     def set(self, **settings: Any) -> None:
         """Changes settings; None takes one back."""
@@ -273,7 +273,7 @@ class Job:
         are several prices more."""
         with self._lock:
             job = self._open()
-            self._answer.set(job, "strategy", strategy)
+            self._answer.set(job, "strategy", _text(strategy))
             if batch is not None:
                 self._answer.set(job, "batch", str(batch))
             found = self._answer.project(job, whole)

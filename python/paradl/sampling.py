@@ -206,7 +206,7 @@ class Order:
         """Goes on where ``state_dict`` was taken."""
         settings = state.get("settings")
         if not isinstance(settings, dict) or \
-                not isinstance(state.get("epoch"), int):
+                not isinstance(state.get("epoch"), int) or state["epoch"] < -1:
             raise InputError("no state of an order")
         if settings != self._settings:
             other = [k for k, v in settings.items()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import sys
 import time
 from types import TracebackType
 from typing import Any, Callable, List, Optional, Type, TypeVar, cast
@@ -32,8 +33,17 @@ def _median(values: List[float]) -> float:
     return sorted(values)[len(values) // 2] if values else 0.0
 
 
+def _now() -> float:
+    """When a GPU has done what torch gave it."""
+    cuda = getattr(sys.modules.get("torch"), "cuda", None)
+    if cuda is not None and cuda.is_initialized():
+        cuda.synchronize()
+    return time.perf_counter()
+
+
 class Watch:
-    """Measures steps and says how they compare with what was projected.
+    """Measures steps and says how they compare with what was projected. Waits
+    for the GPU before and after a step.
 
     >>> import paradl
     >>> p = paradl.project("lenet5", system="dgx-a100", strategy="serial",
@@ -61,14 +71,14 @@ class Watch:
 
     # -- measuring -----------------------------------------------------------
     def __enter__(self) -> "Watch":
-        self._start = time.perf_counter()
+        self._start = _now()
         self._between.append(self._start - (self._end or self._start))
         return self
 
     def __exit__(self, kind: Optional[Type[BaseException]],
                  value: Optional[BaseException],
                  trace: Optional[TracebackType]) -> None:
-        self._end = time.perf_counter()
+        self._end = time.perf_counter() if kind else _now()
         if kind is None:
             self._times.append(self._end - self._start)
 

@@ -2,6 +2,7 @@
 """The Python package: its examples, errors, interrupts, threads, forms."""
 import copy
 import doctest
+import gc
 import json
 import keyword
 import os
@@ -13,8 +14,10 @@ import sys
 import tempfile
 import threading
 import time
+import types
 import typing
 import unittest
+import unittest.mock
 
 import paradl
 from paradl import errors, kinds, models, questions, results, watching
@@ -311,20 +314,44 @@ class Jobs(unittest.TestCase):
         self.assertEqual(wrong, [])
 
     def test_names_of_any_bytes(self):
-        for name in ("gpt2\0", "\udcff.json"):
+        for name in ("gpt2\0", "\udcff.json", "\ud800.json"):
             with self.assertRaises(paradl.InputError):
                 paradl.project(name, system="dgx-a100", strategy="data=8",
                                batch=64)
-            with paradl.Job(name.rstrip("\0"), system="dgx-a100",
-                            batch=64) as job:
+            with paradl.Job("gpt2", system="dgx-a100", batch=64) as job:
                 with self.assertRaises(paradl.InputError):
-                    job.project("data=8\0")
+                    job.project(f"data=8{name}")
+
+    def test_what_is_no_text(self):
+        with self.assertRaises(paradl.UsageError):
+            paradl.Job(None, system="dgx-a100", batch=64)
+        with paradl.Job("gpt2", system="dgx-a100", batch=64) as job:
+            with self.assertRaises(paradl.UsageError):
+                job.project(None)
+            with self.assertRaises(paradl.InputError):
+                job.project(3)
 
     def test_read_runs_and_validate(self):
         data = os.path.join(DATA, "oracle", "runs.json")
         runs = paradl.read_runs(data)
         some = paradl.validate(data, select=f"id={runs.runs[0].id}")
         self.assertEqual(some.rows[0].id, runs.runs[0].id)
+
+
+class Models(unittest.TestCase):
+    def test_its_file_goes_with_it_and_not_with_a_child(self):
+        folder = tempfile.mkdtemp()
+        model = models.Model(os.path.join(folder, "net.onnx"), folder)
+        child = os.fork()
+        if child == 0:
+            del model
+            gc.collect()
+            os._exit(0)
+        os.waitpid(child, 0)
+        self.assertTrue(os.path.isdir(folder))
+        del model
+        gc.collect()
+        self.assertFalse(os.path.exists(folder))
 
 
 class Watches(unittest.TestCase):
@@ -350,6 +377,18 @@ class Watches(unittest.TestCase):
         text = w.report(os.path.join(DATA, "oracle", "kineto_gpt.json.gz"))
         self.assertIn("computation: projected", text)
         self.assertIn(p.limits[0].text, text)
+
+    def test_waits_for_a_gpu(self):
+        p = paradl.project("lenet5", system="dgx-a100", strategy="serial",
+                           batch=32)
+        w = paradl.watch(p, skip=0)
+        cuda = types.SimpleNamespace(is_initialized=lambda: True,
+                                     synchronize=lambda: time.sleep(.02))
+        with unittest.mock.patch.dict(
+                sys.modules, torch=types.SimpleNamespace(cuda=cuda)):
+            with w:
+                pass
+        self.assertGreater(w.step_s, .015)
 
     def test_what_to_change(self):
         trace = os.path.join(DATA, "oracle", "kineto_gpt.json.gz")

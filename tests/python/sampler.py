@@ -115,6 +115,7 @@ class Orders(unittest.TestCase):
         order = self.make("global", "kakurenbo:f=0.3")
         state = order.state_dict()
         for wrong in ({}, {**state, "settings": 3}, {**state, "epoch": None},
+                      {**state, "epoch": -2},
                       {k: state[k] for k in ("settings", "epoch")}):
             with self.assertRaises(paradl.InputError):
                 order.load_state_dict(wrong)
