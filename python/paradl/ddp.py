@@ -224,6 +224,10 @@ def register(ddp: Any, *, compress: Optional[str] = None,
              timeout_s: float = 300) -> Hook:
     """Gives a DistributedDataParallel module ParaDL's allreduce."""
     share = _share(compress)
+    away = sorted({p.device.type for p in ddp.parameters()} - {"cpu"})
+    if away:
+        raise InputError(f"parameters are on {', '.join(away)}: ranks share "
+                         "memory of processors", "NCCL is for GPUs")
     hook = Hook(Group(ddp.process_group, timeout_s=timeout_s), share)
 
     def call(state: Any, bucket: Any) -> Any:

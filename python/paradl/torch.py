@@ -176,11 +176,11 @@ class Sampler(_Sampler):  # type: ignore[type-arg,misc]
         if correct is None and self.order.asks_verdict:
             raise ValueError("kakurenbo hides what was predicted right: "
                              "correct= is missing")
-        values = losses.detach().double().cpu().tolist()
+        values = losses.detach().cpu().double().tolist()
         right = [False] * len(values) if correct is None else \
             [bool(c) for c in correct.detach().cpu().tolist()]
         sure = None if confidence is None else \
-            confidence.detach().double().cpu().tolist()
+            confidence.detach().cpu().double().tolist()
         self._seen.append((list(indices), values, right, sure))
 
     def refresh(self) -> Iterator[List[int]]:

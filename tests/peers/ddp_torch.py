@@ -115,6 +115,9 @@ class Hook(unittest.TestCase):
         for bad in ("topk", "topk:0", "topk:2", "random:0.1"):
             with self.assertRaises(paradl.InputError):
                 paradl.ddp.register(None, compress=bad)
+        with self.assertRaises(paradl.InputError) as caught:
+            paradl.ddp.register(nn.Linear(1, 1, device="meta"))
+        self.assertIn("meta", str(caught.exception))
 
 
 if __name__ == "__main__":
