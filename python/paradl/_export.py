@@ -66,6 +66,29 @@ def _one_sample(torch: Any) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def _trained(torch: Any, module: Any) -> Iterator[None]:
+    """In training mode, and then as it was: modes, buffers (batch norms count
+    what they see), random numbers."""
+    was = [(m, m.training) for m in module.modules()]
+    buffers = [(b, b.detach().clone()) for b in module.buffers()]
+    gpus = range(torch.cuda.device_count()) if torch.cuda.is_initialized() \
+        else []
+    if not module.training:  # else some of it may be frozen
+        module.train()
+    try:
+        with torch.random.fork_rng(gpus):
+            yield
+    finally:
+        if not was[0][1]:
+            module.eval()
+        for m, training in was:
+            m.training = training
+        with torch.no_grad():
+            for b, before in buffers:
+                b.copy_(before)
+
+
+@contextlib.contextmanager
 def _stand_ins(torch: Any) -> Iterator[None]:
     """As long as it lasts, torch's export knows them."""
     pool = _adaptive_pool(torch)
@@ -178,7 +201,7 @@ def export(torch: Any, module: Any, inputs: Tuple[Any, ...], path: str,
            opset: int) -> None:
     """Writes the file, with younger operators where the old ones do not do,
     and with what is like them where none does."""
-    with _one_sample(torch):
+    with _one_sample(torch), _trained(torch, module):
         for version in sorted({opset, max(opset, _OPSET)}):
             with contextlib.suppress(Exception):
                 return _try(torch, module, inputs, path, version)

@@ -37,10 +37,10 @@ def from_torch(module: Any, example: Any, *, opset: int = 13) -> Model:
     """Any ``torch.nn.Module`` as a model, through torch's ONNX export.
 
     ``example`` is one input (or a tuple or, by the names of arguments, a
-    dictionary of them) with a batch of 1: shapes are taken from it. The module is exported as it is trained, so that batch norm
-    and dropout are seen, and is left as it was. Drawing at random (stochastic
-    depth) and adaptive pooling that ONNX does not know are priced by operators
-    that are like them.
+    dictionary of them) with a batch of 1: shapes are taken from it. The module
+    is exported as it is trained, so that batch norm and dropout are seen, and is
+    left as it was. Drawing at random (stochastic depth) and adaptive pooling
+    that ONNX does not know are priced by operators that are like them.
 
         net = torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.ReLU(),
                                   torch.nn.Linear(256, 10))

@@ -84,6 +84,26 @@ class Models(unittest.TestCase):
         zoo = paradl.project("resnet50", **ask).step_s
         self.assertLess(abs(mine / zoo - 1), .02)
 
+    def test_is_left_as_it_was(self):
+        """In either mode it is priced as it is trained."""
+        frozen = nn.BatchNorm2d(8).eval()
+        net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(),
+                            nn.Dropout(), frozen, nn.Flatten(),
+                            nn.Linear(8 * 9, 4))
+        state = {k: v.clone() for k, v in net.state_dict().items()}
+        for training in (True, False):
+            net.train(training)
+            frozen.eval()
+            random = torch.get_rng_state()
+            shown = paradl.ask("model show", paradl.from_torch(
+                net, torch.ones(1, 3, 5, 5)), layers=True)
+            self.assertIn("dropout", [row.op for row in shown.layers])
+            self.assertEqual([m.training for m in net],
+                             [training and m is not frozen for m in net])
+            self.assertTrue(torch.equal(random, torch.get_rng_state()))
+            for name, value in net.state_dict().items():
+                self.assertTrue(torch.equal(value, state[name]), name)
+
     def test_weights_that_are_shared(self):
         net = nn.Sequential(nn.Embedding(1000, 64), nn.Linear(64, 1000))
         net[1].weight = net[0].weight
