@@ -99,8 +99,8 @@ struct pdl_train_options {
     /* no memory is taken: pdl_trainer_memory says what would be, and the
      * trainer can only be closed */
     bool only_size;
-    /* a folder, or the beginning of a file's name, for what the plan lets wait
-     * elsewhere (offload=activations); NULL: the host's memory */
+    /* a folder for a file of what the plan lets wait elsewhere
+     * (offload=activations); NULL: the host's memory */
     const char *far;
     /* of a stage of a pipeline: bytes that its computing memory leaves to
      * another trainer, before the stage's first message comes and from its

@@ -98,8 +98,8 @@ static const struct pdl_opt train_opts[] = {
      "whose rates --memory decides by (default: guessed for this host)"},
     {"size", 0, PDL_OPT_FLAG, AT(size), NULL, NULL,
      "say what memory the plan takes on a rank, and stop"},
-    {"far", 0, PDL_OPT_TEXT, AT(far), "DIR|FILE", NULL,
-     "a file for what offload=activations lets wait (default: memory)"},
+    {"far", 0, PDL_OPT_TEXT, AT(far), "DIR", NULL,
+     "a file in DIR for what offload=activations lets wait (default: memory)"},
     {"sites", 0, PDL_OPT_TEXT, AT(sites), "N[:K=V,...]", NULL,
      "so many times the strategy's ranks, each with its part of the batch; "
      "they meet every local=100 steps, with lr=0.7 and momentum=0.9"},

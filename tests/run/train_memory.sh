@@ -40,6 +40,22 @@ for model in $gpt $cnn; do
     [ "$(wc -l <<<"$out")" = 1 ] && grep -q 'needs .* and more, --memory is' <<<"$out" ||
         fail "$model: $out"
 done
+# what is no limit, and no folder
+nothing() { # SAYS FLAGS...
+    local says=$1 out
+    shift
+    out=$("$paradl" train $gpt --data synthetic --samples 32 --steps 1 --no-test \
+        --threads 1 --batch 16 --json "$@" 2>&1) && fail "$*: it trains"
+    [ "$(wc -l <<<"$out")" = 1 ] && grep -q -- "$says" <<<"$out" || fail "$*: $out"
+}
+nothing "--memory: more than 0" --memory 0
+nothing "--memory: more than 0" --memory 0MiB
+for far in "" nothere/at/all "$paradl"; do
+    nothing "--far '$far'" --far "$far"
+    nothing "--far '$far'" --far "$far" --strategy serial,offload=activations
+    nothing "--far '$far'" --far "$far" --memory 4MB
+done
+[ -z "$(find . -maxdepth 1 -name 'nothere*')" ] || fail "a file beside the folder"
 # what is said beforehand is what is taken, with as many threads
 wide=resnet-cifar:depth=20,width=32,input=16,classes=4
 for n in 1 2; do

@@ -330,7 +330,23 @@ static void a_full_disk_is_one_line(void **state)
     assert_int_equal(train_far_file_open("/nowhere/at/all", 0, 1, &f, &err),
                      PDL_EIO);
     assert_non_null(strstr(err.msg, "No such file or directory"));
+    assert_int_equal(train_far_file_open("/dev/null", 0, 1, &f, &err), PDL_EIO);
+    assert_non_null(strstr(err.msg, "--far '/dev/null': is no folder"));
     assert_null(f);
+}
+
+/* ... is told where nothing waits in the end, too. */
+static void a_folder_that_is_not_there_is_told(void **state)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct taken x = {.opt = {.backend = "ref", .far = "/nowhere/at/all"}};
+    struct pdl_err err = {"", ""};
+
+    (void)state;
+    x.plan = lowered(a, families[0].model, "serial", 8, PDL_F32);
+    assert_int_equal(pdl_train_virtual(1, 60, take, &x, &err), PDL_EIO);
+    assert_non_null(strstr(err.msg, "--far '/nowhere/at/all'"));
+    pdl_arena_destroy(a);
 }
 
 /* ---- room on the host ------------------------------------------------------------- */
@@ -438,6 +454,7 @@ int main(void)
         cmocka_unit_test(pages_of_files_are_room_of_a_group),
         cmocka_unit_test(ranks_of_a_host_share_its_memory),
         cmocka_unit_test(a_full_disk_is_one_line),
+        cmocka_unit_test(a_folder_that_is_not_there_is_told),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

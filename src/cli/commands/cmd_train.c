@@ -233,11 +233,14 @@ static enum pdl_status check_sites(const struct pdl_args *args,
     return train_sites_read(o->sites, &s, err);
 }
 
-static enum pdl_status check_values(const struct train_options *o,
+static enum pdl_status check_values(const struct pdl_args *args,
                                     struct pdl_err *err)
 {
+    const struct train_options *o = args->opts;
     enum { MOST = 1 << 20 }; /* threads; checkpoints */
 
+    if (o->memory < 1 && pdl_opt_given(&cli_train, args, "memory"))
+        return pdl_fail(err, PDL_EINVAL, "--memory: more than 0 bytes");
     if (o->warmup < 0)
         return pdl_fail(err, PDL_EINVAL, "--warmup: steps are not negative");
     if (o->lr_last < 0)
@@ -342,7 +345,7 @@ static int begin(const struct pdl_args *args)
     if (st == PDL_OK)
         st = check_sites(args, &err);
     if (st == PDL_OK)
-        st = check_values(o, &err);
+        st = check_values(args, &err);
     if (st != PDL_OK)
         return cli_usage(&err);
     if (o->emit)

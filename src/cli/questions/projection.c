@@ -45,9 +45,13 @@ static enum pdl_status set_texts(pdl_job *j, const struct cli_question *q,
                  {"congestion", q->congestion},
                  {"without", q->without}};
     enum pdl_status st = PDL_OK;
+    int64_t bytes;
 
     if (q->memory && (!q->system || long_name >= (int)sizeof other))
         return pdl_fail(err, PDL_EINVAL, "--memory changes a --system");
+    if (q->memory && pdl_bytes_parse(q->memory, &bytes, NULL) == PDL_OK &&
+        bytes < 1)
+        return pdl_fail(err, PDL_EINVAL, "--memory: more than 0 bytes");
     for (size_t i = 0; i < sizeof texts / sizeof texts[0] && st == PDL_OK; i++)
         st = pdl_job_set(j, texts[i].name, texts[i].value, err);
     return st;

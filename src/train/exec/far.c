@@ -83,6 +83,8 @@ enum pdl_status train_far_open(pdl_trainer *t, struct pdl_err *err)
     enum pdl_status st = PDL_OK;
     bool by_group;
 
+    if (t->opt.far && train_far_folder(t->opt.far, err) != PDL_OK)
+        return PDL_EIO;
     if (!t->opt.far && any_copies(t->plan)) { /* with ranks that copy nothing */
         int64_t room = train_host_room(&by_group);
 

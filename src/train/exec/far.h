@@ -27,8 +27,9 @@ int64_t train_group_room(const char *root, char *path);
 enum pdl_status train_host_ask(pdl_comm *c, int64_t bytes, int64_t room,
                                bool by_group, struct pdl_err *err);
 
-/* `where` is a folder, or the beginning of a file's name; the file has no name
- * once it is open, and its blocks from the start. */
+enum pdl_status train_far_folder(const char *where, struct pdl_err *err);
+/* In the folder `where`; the file has no name once it is open, and its blocks
+ * from the start. */
 enum pdl_status train_far_file_open(const char *where, int64_t rank,
                                     int64_t bytes, struct train_far_file **out,
                                     struct pdl_err *err);

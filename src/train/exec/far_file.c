@@ -96,15 +96,25 @@ static void *work(void *ctx)
 
 /* ---- the file --- */
 
+enum pdl_status train_far_folder(const char *where, struct pdl_err *err)
+{
+    struct stat s;
+
+    if (stat(where, &s) != 0)
+        return pdl_fail(err, PDL_EIO, "--far '%.200s': %s", where,
+                        strerror(errno));
+    return S_ISDIR(s.st_mode)
+               ? PDL_OK
+               : pdl_fail(err, PDL_EIO, "--far '%.200s': is no folder", where);
+}
+
 static enum pdl_status open_file(struct train_far_file *f, const char *where,
                                  int64_t rank, int64_t bytes,
                                  struct pdl_err *err)
 {
     char path[4096];
-    struct stat s;
-    bool folder = stat(where, &s) == 0 && S_ISDIR(s.st_mode);
-    int n = snprintf(path, sizeof path, "%s%s%d.XXXXXX", where,
-                     folder ? "/paradl-far-" : "-", (int)rank);
+    int n = snprintf(path, sizeof path, "%s/paradl-far-%d.XXXXXX", where,
+                     (int)rank);
     int e;
 
     if (n < 0 || n >= (int)sizeof path)
@@ -137,7 +147,9 @@ enum pdl_status train_far_file_open(const char *where, int64_t rank,
     snprintf(f->where, sizeof f->where, "%s", where);
     (void)!pthread_mutex_init(&f->lock, NULL);
     (void)!pthread_cond_init(&f->changed, NULL);
-    st = open_file(f, where, rank, bytes, err);
+    st = train_far_folder(where, err);
+    if (st == PDL_OK)
+        st = open_file(f, where, rank, bytes, err);
     for (int i = 0; i < 2 && st == PDL_OK; i++) {
         struct lane *l = &f->lane[i];
 
