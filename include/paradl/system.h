@@ -171,7 +171,9 @@ struct pdl_host {
     int64_t memory_bytes;
     double memory_bytes_per_s;
     double pcie_bytes_per_s, pcie_latency_s; /* host to one PE */
-    int64_t pes_per_switch; /* PEs that share one PCIe switch; 0: none */
+    int64_t pes_per_switch;   /* PEs that share one PCIe switch; 0: none */
+    double out_bytes_per_s;   /* one PE to host, where that is another rate */
+    double copy_interference; /* of a copy's time computing lacks beside it */
     /* A message between PEs through host memory (MPI without GPUDirect):
      * what one of them takes beyond the wire. */
     double staged_latency_s, staged_bytes_per_s;

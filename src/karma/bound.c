@@ -63,7 +63,8 @@ static struct item option(const struct pdl_karma *k, int i, const struct mix *m,
 
     if (karma_moves(c))
         x.cost += (double)l->bytes *
-                  (m->w[1] / k->in_bytes_per_s + m->w[2] / k->out_bytes_per_s);
+                  ((m->w[1] + m->w[0] * k->slow) / k->in_bytes_per_s +
+                   (m->w[2] + m->w[0] * k->slow) / k->out_bytes_per_s);
     return x;
 }
 

@@ -260,7 +260,7 @@ static bool is_good(const struct pdl_karma *k)
 {
     bool ok = k->nblocks > 0 && k->nblocks <= 1000 && k->ngroups <= 1000 &&
               k->out_bytes_per_s > 0 && k->in_bytes_per_s > 0 && k->slow >= 0 &&
-              k->slow < 1 && is_size(k->fixed_bytes) && is_size(k->capacity);
+              k->slow <= 1 && is_size(k->fixed_bytes) && is_size(k->capacity);
 
     for (int i = 0; ok && i < k->nblocks; i++)
         ok = is_block(&k->block[i]);

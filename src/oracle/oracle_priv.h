@@ -10,7 +10,8 @@
  * the pipeline, [forward, backward][stage][micro-batch]. */
 struct oracle_record {
     double *start, *seconds, *done;
-    bool alone; /* the exchange of gradients slows nothing */
+    bool alone;        /* the exchange of gradients slows nothing */
+    double copy_slows; /* habit.h says of what */
 };
 
 /* Ranks that show every local shape, and for each the first of them that does

@@ -194,6 +194,8 @@ static const struct system_field host[] = {
     SPEED("pcie_bandwidth", pcie_bytes_per_s),
     DELAY("pcie_latency", pcie_latency_s),
     COUNT("pes_per_switch", pes_per_switch, 0, 1024),
+    SPEED("out_bandwidth", out_bytes_per_s),
+    NUM("copy_interference", NONE, copy_interference, 0, 1),
     DELAY("staged_latency", staged_latency_s),
     SPEED("staged_bandwidth", staged_bytes_per_s),
 };

@@ -89,6 +89,55 @@ static void activations_leave_and_the_link_decides_what_it_costs(void **state)
                 none.step_s + 2.05 * (double)slow.host_bytes / 1e9);
 }
 
+/* As many as are used, and no more than it has. */
+static void ranks_of_a_switch_share_its_uplink(void **state)
+{
+#define SWITCH \
+    "dgx-h100:node.host.pcie_bandwidth=4GB/s,node.host.pes_per_switch="
+    static const struct {
+        const char *strategy, *shared, *alone;
+    } cases[] = {
+        {"serial", SWITCH "2", "4GB/s"}, {"data=2", SWITCH "2", "2GB/s"},
+        {"data=2", SWITCH "4", "2GB/s"}, {"data=4", SWITCH "4", "1GB/s"},
+        {"data=8", SWITCH "4", "1GB/s"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char alone[80], strategy[80];
+
+        snprintf(alone, sizeof alone, "dgx-h100:node.host.pcie_bandwidth=%s",
+                 cases[i].alone);
+        snprintf(strategy, sizeof strategy, "%s,offload=activations",
+                 cases[i].strategy);
+        assert_true(near(project(cases[i].shared, strategy, 16).step_s,
+                         project(alone, strategy, 16).step_s));
+    }
+}
+
+/* By a part of what they take, out and in. */
+static void copies_slow_what_computes_beside_them(void **state)
+{
+    static const char strategy[] = "serial,offload=activations";
+    struct pdl_projection none = project(FAST, strategy, 8);
+    struct pdl_projection some =
+        project(FAST ",node.host.copy_interference=0.3", strategy, 8);
+    struct pdl_projection more =
+        project(FAST ",node.host.copy_interference=0.6", strategy, 8);
+    double copies = 2 * (double)none.host_bytes / 10000e9;
+
+    (void)state;
+    assert_true(
+        near(more.compute_s - some.compute_s, some.compute_s - none.compute_s));
+    assert_true(some.compute_s - none.compute_s > .3 * copies);
+    /* what is slower waits less */
+    assert_true(some.step_s - none.step_s >
+                .9 * (some.compute_s - none.compute_s));
+    assert_true(some.step_s - none.step_s <=
+                (some.compute_s - none.compute_s) * (1 + 1e-9));
+    assert_true(none.peak_bytes == more.peak_bytes);
+}
+
 /* The bytes of the copies in the plan are those that the memory misses. */
 static void what_is_copied_is_what_backward_reads(void **state)
 {
@@ -182,6 +231,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_parts_of_the_step_add_up),
         cmocka_unit_test(activations_leave_and_the_link_decides_what_it_costs),
+        cmocka_unit_test(ranks_of_a_switch_share_its_uplink),
+        cmocka_unit_test(copies_slow_what_computes_beside_them),
         cmocka_unit_test(what_is_copied_is_what_backward_reads),
         cmocka_unit_test(a_pipeline_offloads_what_is_in_flight),
         cmocka_unit_test(the_optimizer_leaves),

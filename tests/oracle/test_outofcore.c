@@ -85,6 +85,7 @@ static const struct {
     double share; /* of the memory that it needs in core */
 } cases[] = {
     {"resnet18", "abci-v100", 256, .7},
+    {"resnet18", "abci-v100:node.host.copy_interference=0.4", 256, .75},
     {"resnet50", "abci-v100", 64, .5},
     {"vgg16", "abci-v100", 64, .92},
     {"gpt:layers=12,hidden=768,heads=12,ffn=3072,vocab=8000,seq=512",

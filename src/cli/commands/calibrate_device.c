@@ -77,6 +77,7 @@ void cli_fill_device(pdl_arena *a, const struct pdl_doc *machine,
     pe->peak_w = fact(sys, "power_limit");
     keep_rates(pe);
     sys->node.host.pcie_bytes_per_s = fact(sys, "host_to_device");
+    sys->node.host.out_bytes_per_s = fact(sys, "device_to_host");
 }
 
 void cli_print_device(const struct pdl_doc *machine,

@@ -68,6 +68,7 @@ static void faster_storage(struct pdl_system *s)
     s->storage.contention_s /= MORE;
     s->node.storage.bytes_per_s *= MORE;
     s->node.host.pcie_bytes_per_s *= MORE;
+    s->node.host.out_bytes_per_s *= MORE;
 }
 
 /* A level lies in the list of levels; what overrides it there lies beside. */

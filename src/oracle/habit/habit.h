@@ -123,6 +123,10 @@ double oracle_packing(const struct oracle *o, int op, int64_t rank);
  * known; has a host memory enough */
 bool oracle_is_copy(enum pdl_plan_op_kind kind);
 double oracle_copy_seconds(const struct oracle *o, int op, int64_t rank);
+/* PEs that share the uplink of a switch. */
+double oracle_on_switch(const struct oracle *o);
+/* Of a copy's seconds those that computing beside it lacks. */
+double oracle_copy_slows(const struct oracle *o);
 bool oracle_on_host(const struct oracle *o, const struct pdl_plan_op *x);
 /* Is the update there done while the PE computes? */
 bool oracle_host_beside(const struct oracle *o, int op);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The host's part in a step: copies between a PE and its host over PCIe (PEs
- * behind one switch share its uplink, all copy at the same time), and updates
+ * behind one switch share its uplink, all that are used copy at the same time;
+ * ranks fill a node switch by switch), what computes beside them, and updates
  * of what the optimizer keeps there, as fast as the host's memory streams, one
  * share for each PE of the node (ZeRO-Offload, Ren et al. 2021). Both are rates
  * of the system; nothing is fitted. */
@@ -31,15 +32,35 @@ bool oracle_is_copy(enum pdl_plan_op_kind kind)
     return kind == PDL_PLAN_OP_COPY_OUT || kind == PDL_PLAN_OP_COPY_IN;
 }
 
+double oracle_on_switch(const struct oracle *o)
+{
+    int64_t used = o->p->mesh->pes, n = o->sys->node.host.pes_per_switch;
+
+    return n < 1 ? 1 : (double)(used < n ? used : n);
+}
+
+/* A processor copies itself. */
+double oracle_copy_slows(const struct oracle *o)
+{
+    double part = o->sys->node.host.copy_interference;
+
+    if (o->opt->parameters == PDL_IDEAL ||
+        oracle_without(o, ORACLE_INTERFERENCE))
+        return 0;
+    return part > 0 || !o->pe.core ? part : 1;
+}
+
 double oracle_copy_seconds(const struct oracle *o, int op, int64_t rank)
 {
     const struct pdl_host *h = &o->sys->node.host;
-    double shared = h->pes_per_switch > 0 ? (double)h->pes_per_switch : 1;
+    bool out = o->p->ops[op].kind == PDL_PLAN_OP_COPY_OUT;
+    double rate = out && h->out_bytes_per_s > 0 ? h->out_bytes_per_s
+                                                : h->pcie_bytes_per_s;
     double n = 0;
 
     for (int k = 0; k < o->p->ops[op].nin; k++)
         n += (double)oracle_bytes(o, o->p->ops[op].in[k], rank);
-    return n > 0 ? h->pcie_latency_s + n * shared / h->pcie_bytes_per_s : 0;
+    return n > 0 ? h->pcie_latency_s + n * oracle_on_switch(o) / rate : 0;
 }
 
 bool oracle_on_host(const struct oracle *o, const struct pdl_plan_op *x)

@@ -25,7 +25,7 @@ struct look {
     const double *seconds; /* of each operation */
     double *forward_s, *backward_s, *again_s;
     int64_t *left, *forward_bytes, *backward_bytes;
-    double copy_s[2];
+    double copy_s[2], copy_slows;
     int64_t copy_bytes[2];
 };
 
@@ -194,6 +194,7 @@ static enum pdl_status look_at(const struct chain *c,
     if (st != PDL_OK)
         return st;
     l->seconds = r.seconds;
+    l->copy_slows = r.copy_slows;
     for (int t = 0; t < l->plan->ntensors; t++)
         w.last[t] = -1;
     walk(&w, l->plan->stages[0].first_forward, l->plan->stages[0].nforward,
@@ -346,6 +347,7 @@ static enum pdl_status fill(struct chain *c, struct pdl_err *err)
             far.copy_s[0] > 0 ? (double)far.copy_bytes[0] / far.copy_s[0] : 1,
         .in_bytes_per_s =
             far.copy_s[1] > 0 ? (double)far.copy_bytes[1] / far.copy_s[1] : 1,
+        .slow = far.copy_slows,
         .capacity = keep.x.capacity_bytes};
     out->karma.host_bytes = host_room(c, &keep.x);
     out->karma.fixed_bytes = keep.x.peak_bytes - most(&keep, c->n);

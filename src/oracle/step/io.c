@@ -78,19 +78,17 @@ static double at_rate(double bytes, double rate)
 static double load_seconds(const struct oracle *o)
 {
     const struct pdl_storage *shared = &o->sys->storage;
-    const struct pdl_host *host = &o->sys->node.host;
     double pe = input_bytes(o), pes = (double)o->p->mesh->pes;
     double in_node = (double)o->sys->node.pes;
     double node = pe * (pes < in_node ? pes : in_node);
-    double on_switch =
-        host->pes_per_switch > 0 ? (double)host->pes_per_switch : 1;
     double read = fmax(at_rate(pe * pes, shared->bytes_per_s),
                        at_rate(node, shared->node_bytes_per_s));
     double local = o->sys->node.storage.bytes_per_s;
 
     if (local > 0) /* the data set lies on the nodes */
         read = at_rate(node, local);
-    return fmax(read, at_rate(pe * on_switch, host->pcie_bytes_per_s));
+    return fmax(read, at_rate(pe * oracle_on_switch(o),
+                              o->sys->node.host.pcie_bytes_per_s));
 }
 
 struct oracle_loading oracle_loading(const struct oracle *o)

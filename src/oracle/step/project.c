@@ -486,6 +486,8 @@ enum pdl_status oracle_project(const struct pdl_plan *plan,
     if (check(&o, err) != PDL_OK)
         return PDL_EINVAL;
     oracle_settle(&o, &changed);
+    if (record)
+        record->copy_slows = oracle_copy_slows(&o);
     o.arena = pdl_arena_create(PDL_ARENA_DEFAULT);
     filled = o.arena && price(&o, &x);
     oracle_find_fit(&o, &x);

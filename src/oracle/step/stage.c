@@ -85,8 +85,10 @@ void oracle_price_stream(const struct oracle *o, int op, enum phase phase,
                                .level = price->level,
                                .contention = price->flows,
                                .is_comm = oracle_is_comm(x->kind)};
-    if (oracle_is_copy(x->kind))
+    if (oracle_is_copy(x->kind)) {
+        p->compute = phase == UPDATE ? 0 : s * oracle_copy_slows(o);
         return;
+    }
     if (!p->is_comm) {
         p->compute = s;
         p->calls = s > 0 ? oracle_issued(o, op) : 0;
@@ -129,7 +131,7 @@ static bool price_list(pdl_arena *a, const struct stream_list *list, bool all,
         to->seconds = p->seconds;
         to->level = p->level;
         to->comm = p->is_comm;
-        to->packing = p->is_comm ? p->compute : 0;
+        to->packing = x->on != ON_COMPUTE || p->is_comm ? p->compute : 0;
         out->n++;
     }
     return ops != NULL;

@@ -277,6 +277,7 @@ static void run_copy(struct walk *w, const struct stream_op *x)
     *(out ? &w->s.out_busy : &w->s.in_busy) += x->seconds;
     remember(w, x->on, *stream);
     record(w, x->price, start, x->seconds);
+    w->s.compute += x->packing;
     if (!w->s.overlap)
         wait_until(w, *stream);
 }

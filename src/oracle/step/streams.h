@@ -31,7 +31,8 @@ struct stream_op {
     bool comm;
     int nmade, nreads, level;
     const struct stream_made *made, *reads;
-    double seconds, packing; /* packing: computed before a collective */
+    /* packing: computed before a collective, lacked beside a copy */
+    double seconds, packing;
 };
 static inline bool oracle_op_waits(const struct stream_op *x)
 {
