@@ -27,13 +27,7 @@ static int64_t group_size(const struct oracle *o, uint32_t group)
 static double message_inside(const struct oracle *o,
                              const struct oracle_wire *w, double bytes)
 {
-    const struct pdl_level *l = &o->sys->levels[0];
-    double alpha =
-        l->measured_latency_s > 0 ? l->measured_latency_s : l->latency_s;
-
-    if (oracle_without(o, ORACLE_LATENCY))
-        alpha = 0;
-    return (alpha < w->alpha_s ? alpha : w->alpha_s) +
+    return oracle_inside_latency(o) +
            bytes / oracle_inside_node(o, w->gradient);
 }
 
@@ -56,14 +50,14 @@ static int64_t messages(const struct oracle *o, int op, int64_t rank,
 
 /* A rank's messages, one after another: each costs alpha and its bytes. Those
  * of an alltoall cross the wires that they cross; halos all wait for the worst
- * hop, as do messages with ideal parameters (the papers'). */
+ * hop, as do messages of the papers' exchange. */
 static double by_boxes(const struct oracle *o, int op, int64_t rank,
                        const struct oracle_wire *w)
 {
     int64_t peers[MANY], bytes[MANY], n = messages(o, op, rank, peers, bytes);
     int64_t node = rank / o->sys->node.pes;
-    bool near = o->p->ops[op].kind == PDL_PLAN_OP_ALLTOALL && w->level > 0 &&
-                o->opt->parameters != PDL_IDEAL;
+    bool near =
+        o->p->ops[op].kind == PDL_PLAN_OP_ALLTOALL && w->near_bytes_per_s > 0;
     double t = 0;
 
     for (int64_t i = 0; i < n; i++)
@@ -106,8 +100,7 @@ static double at_once(const struct oracle *o, int op, int64_t rank, int level,
 static double to_each(const struct oracle *o, const struct oracle_wire *w,
                       double n, double bytes)
 {
-    double local =
-        w->level > 0 && o->opt->parameters != PDL_IDEAL ? (double)w->local : 1;
+    double local = w->near_bytes_per_s > 0 ? (double)w->local : 1;
 
     return (n - local) * (w->alpha_s + bytes / w->bytes_per_s) +
            (local > 1 ? (local - 1) * message_inside(o, w, bytes) : 0);

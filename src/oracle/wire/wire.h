@@ -55,6 +55,7 @@ double oracle_exchange(const struct oracle *o, int op, int64_t rank,
 struct oracle_wire oracle_wire_of(const struct oracle *o, int64_t rank,
                                   const struct pdl_plan_op *x, bool gradient);
 double oracle_inside_node(const struct oracle *o, bool gradient);
+double oracle_inside_latency(const struct oracle *o);
 double oracle_ring_step(const struct oracle_wire *w, double bytes);
 double oracle_flows(const struct oracle *o, enum oracle_pattern pattern,
                     int64_t rank, uint32_t group, int64_t size);

@@ -146,6 +146,14 @@ double oracle_flows(const struct oracle *o, enum oracle_pattern pattern,
     return n > 0 ? n : 1;
 }
 
+/* Of one PE's share of a level, as it was measured or, ideally, its peak. */
+static double level_rate(const struct oracle *o, const struct pdl_level *l)
+{
+    return o->opt->parameters == PDL_IDEAL || l->measured_bytes_per_s <= 0
+               ? l->bytes_per_s
+               : l->measured_bytes_per_s;
+}
+
 /* The narrowest border above the node: what one flow gets of it, if that is
  * less than `rate`. Where nothing is over-subscribed, a block's uplinks carry
  * what its nodes send. */
@@ -154,9 +162,7 @@ static void share_tiers(const struct oracle *o, enum oracle_pattern pattern,
 {
     for (int k = 1; k < w->level; k++) {
         const struct pdl_level *in = &o->sys->levels[k], *up = in + 1;
-        double one = up->measured_bytes_per_s > 0 ? up->measured_bytes_per_s
-                                                  : up->bytes_per_s;
-        double flows, share;
+        double one = level_rate(o, up), flows, share;
 
         if (!(up->oversubscription > 1))
             continue;
@@ -198,9 +204,8 @@ static double share_of_node(const struct oracle *o, const struct pdl_level *l,
                             double flows, bool gradient)
 {
     const struct pdl_framework *f = o->opt->framework;
-    double one =
-        l->measured_bytes_per_s > 0 ? l->measured_bytes_per_s : l->bytes_per_s;
-    double node = one * (is_torus(o) ? 1 : (double)o->sys->node.pes);
+    double node =
+        level_rate(o, l) * (is_torus(o) ? 1 : (double)o->sys->node.pes);
     double nics = (double)o->sys->node.nics.count;
     double most =
         f && f->one_channel && gradient && nics > 0 ? node / nics : node;
@@ -213,12 +218,25 @@ double oracle_inside_node(const struct oracle *o, bool gradient)
     const struct pdl_framework *f = o->opt->framework;
     const struct pdl_level *l = &o->sys->levels[0];
     double cable = o->sys->node.links.link_bytes_per_s;
-    double rate = l->measured_bytes_per_s > 0 ? l->measured_bytes_per_s
-                  : l->flow_bytes_per_s > 0   ? l->flow_bytes_per_s
-                                              : l->bytes_per_s;
+    bool ideal = o->opt->parameters == PDL_IDEAL;
+    double rate = !ideal && l->measured_bytes_per_s > 0
+                      ? l->measured_bytes_per_s
+                  : l->flow_bytes_per_s > 0 ? l->flow_bytes_per_s
+                                            : l->bytes_per_s;
 
     return f && f->one_channel && gradient && cable > 0 && cable < rate ? cable
                                                                         : rate;
+}
+
+double oracle_inside_latency(const struct oracle *o)
+{
+    const struct pdl_level *l = &o->sys->levels[0];
+
+    if (oracle_without(o, ORACLE_LATENCY))
+        return 0;
+    return o->opt->parameters == PDL_IDEAL || l->measured_latency_s <= 0
+               ? l->latency_s
+               : l->measured_latency_s;
 }
 
 /* The job's nodes lie anywhere in the machine: the farthest that two ranks of
@@ -268,14 +286,8 @@ static void find_near(const struct oracle *o, bool gradient,
     w->pe_bytes_per_s = !ideal && in->measured_bytes_per_s > 0
                             ? in->measured_bytes_per_s
                             : in->bytes_per_s;
-    w->near_alpha_s = ideal || in->measured_latency_s <= 0
-                          ? in->latency_s
-                          : in->measured_latency_s;
-    w->near_bytes_per_s = !ideal ? oracle_inside_node(o, gradient)
-                          : in->flow_bytes_per_s > 0 ? in->flow_bytes_per_s
-                                                     : in->bytes_per_s;
-    if (oracle_without(o, ORACLE_LATENCY))
-        w->near_alpha_s = 0;
+    w->near_alpha_s = oracle_inside_latency(o);
+    w->near_bytes_per_s = oracle_inside_node(o, gradient);
 }
 
 /* A step of a ring: its slowest hop. */
@@ -314,14 +326,15 @@ static struct oracle_wire find_wire(const struct oracle *o, int64_t rank,
         l->flow_bytes_per_s > 0 ? l->flow_bytes_per_s : l->bytes_per_s;
     find_near(o, gradient, &w);
     w.one_bytes_per_s = is_torus(o) ? w.bytes_per_s : 0;
-    if (ideal) {
+    if (ideal && (pattern != ORACLE_PAIRS || is_torus(o) ||
+                  o->p->strategy->exchange_paper)) {
         w.bytes_per_s = fmax(w.bytes_per_s, own_adapters(o, l, &w));
         return w;
     }
     if (w.level > 0) {
-        if (o->sys->network.step_s > 0)
+        if (!ideal && o->sys->network.step_s > 0)
             w.alpha_s = o->sys->network.step_s;
-        if (o->sys->network.layer_step_s > 0 && !gradient &&
+        if (!ideal && o->sys->network.layer_step_s > 0 && !gradient &&
             pattern == ORACLE_RING)
             w.alpha_s = o->sys->network.layer_step_s;
         if (!oracle_without(o, ORACLE_SHARING))
