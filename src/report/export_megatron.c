@@ -134,7 +134,7 @@ static void vocab_args(const struct report_launch *l, struct pdl_sink *out)
 
     pdl_printf(out, "    --vocab-size %lld", (long long)v);
     if (v % unit != 0)
-        pdl_printf(out, " # Megatron pads it to %lld; projected as it is",
+        pdl_printf(out, " # Megatron pads it to %lld",
                    (long long)(v + unit - v % unit));
     pdl_puts(out, "\n");
 }

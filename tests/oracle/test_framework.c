@@ -253,6 +253,37 @@ static void what_was_measured_can_be_run(void **st)
     assert_true(seen > 200);
 }
 
+/* GPT-2's 50257 classes: rows of an odd width are slow, padded ones are not. */
+static void megatron_pads_the_head(void **st)
+{
+    static const char *const named[] = {"megatron", "pytorch"};
+    struct pdl_plan_options po = {.batch = 128, .dtype = PDL_BF16};
+    double times[2];
+
+    (void)st;
+    for (int i = 0; i < 2; i++) {
+        pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+        struct pdl_system sys = open_system(a, "dgx-a100");
+        struct pdl_oracle_options opt = {.precision = PDL_PREC_BF16,
+                                         .optimizer_slots = 2,
+                                         .framework = open_framework(named[i])};
+        struct pdl_projection odd, even;
+
+        assert_int_equal(
+            pdl_project(lower_as(a, "gpt2:vocab=50257", "data=8", &po), &sys,
+                        &opt, &odd, NULL),
+            PDL_OK);
+        assert_int_equal(
+            pdl_project(lower_as(a, "gpt2:vocab=50304", "data=8", &po), &sys,
+                        &opt, &even, NULL),
+            PDL_OK);
+        times[i] = odd.compute_s / even.compute_s;
+        pdl_arena_destroy(a);
+    }
+    assert_true(times[0] > .99 && times[0] < 1.01);
+    assert_true(times[1] > 1.1);
+}
+
 static void a_starved_reader_fails_and_says_so(void **st)
 {
     const struct pdl_builtin *b = pdl_framework_builtin(0);
@@ -285,6 +316,7 @@ int main(void)
         cmocka_unit_test(unknown_names_are_refused_with_a_hint),
         cmocka_unit_test(a_framework_says_what_it_does_not_run),
         cmocka_unit_test(what_was_measured_can_be_run),
+        cmocka_unit_test(megatron_pads_the_head),
         cmocka_unit_test(a_starved_reader_fails_and_says_so),
     };
 

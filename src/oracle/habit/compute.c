@@ -197,6 +197,14 @@ static double quantise(const struct oracle *o, const struct pdl_shape *s,
     return bytes / o->pe.bytes_per_s;
 }
 
+/* Columns of the head as the framework has them: tiles are whole. */
+static int64_t columns(const struct oracle *o, int node, int64_t n)
+{
+    int64_t unit = o->opt->framework ? o->opt->framework->pads_vocabulary : 0;
+
+    return unit > 1 && is_head(o, node) ? (n + unit - 1) / unit * unit : n;
+}
+
 static double linear(const struct oracle *o, int op, struct pdl_shape *s)
 {
     int node = o->p->ops[op].node;
@@ -205,7 +213,7 @@ static double linear(const struct oracle *o, int op, struct pdl_shape *s)
 
     double t = eight ? quantise(o, s, shared) : 0;
 
-    s->f = (int64_t)((double)s->f * wider + .5);
+    s->f = columns(o, node, (int64_t)((double)s->f * wider + .5));
     return t + oracle_matmul(eight ? &o->pe : &o->pe16, s) / wider;
 }
 

@@ -33,7 +33,7 @@ struct pdl_framework {
     double zero_bytes;
     double gradient_bytes, gradient_bytes32, logit_bytes, cut_logit_bytes;
     double context_bytes, fragments;
-    int64_t opens, most_zero, halo_calls;
+    int64_t opens, most_zero, halo_calls, pads_vocabulary;
 
     struct pdl_abilities runs;
     struct pdl_abilities exports; /* known: less than it runs */

@@ -52,6 +52,7 @@ static const struct framework_key keys[] = {
     TIMES(loss_bytes, 1000, "traffic of the loss for one logit beyond reading it and writing its gradient"),
     TIMES(cast_bytes, 100, "8 bits: traffic to make an operand of one value"),
     TIMES(cast_weight_bytes, 100, "the same of one weight"),
+    {"pads_vocabulary", FRAMEWORK_COUNT, PDL_UNIT_NONE, AT(pads_vocabulary), 65536, "the columns of the head on a rank are made a multiple of it"},
     PART(dropout, "its probability, unless the job says it"),
     /* eager kernels */
     TIME(kernel, "of the host for one kernel of those steps"),
