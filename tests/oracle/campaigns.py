@@ -11,9 +11,11 @@ runs of other campaigns share all features.
 Where the files beside the sources (../shared/data/runs) are not there, only
 campaigns of tests/data/oracle take part, nothing is held, and it is skipped.
 """
+import collections
 import json
 import math
 import os
+import re
 import statistics
 import sys
 
@@ -39,6 +41,8 @@ CAMPAIGNS = {
 FILES = [os.path.join(OWN, x) for x in
          ("published.json", "torch_h200.json", "torch_h200_more.json",
           "torch_h200_families.json")]
+TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..",
+                     "src", "oracle", "measure", "evidence_table.c")
 SHARED = [os.path.join(DATA, x) for x in
           ("llm.json", "cnn.json", "abci.json", "more.json")]
 # reached, rounded up (doc/accuracy.md); wanted are 15 % and 0.7 to 0.92
@@ -176,6 +180,23 @@ def pairs(by, files):
     return rate.get(0, 0) > 0.65 or rate.get(2, 1) < 0.7
 
 
+def stale(by):
+    """Rows of the compiled-in evidence that are not those of today: features
+    changed, or runs, and tools/make-evidence.py was not run."""
+    with open(TABLE, encoding="utf-8") as f:
+        rows = re.findall(r'^    \{"([^"]+)", "([^"]+)", (\d+), ', f.read(),
+                          re.M)
+    today = collections.Counter((name, r["features"])
+                                for name, runs in by.items() for r in runs)
+    there = {(name, key): int(n) for name, key, n in rows}
+    bad = {k for k in today.keys() | there.keys()
+           if today.get(k) != there.get(k)}
+    for name, key in sorted(bad):
+        print(f"evidence of {name}: {key}: {there.get((name, key))} runs in "
+              f"the table, {today.get((name, key))} today")
+    return len(bad)
+
+
 def main():
     whole = all(map(os.path.exists, SHARED))
     files = FILES + (SHARED if whole else [])
@@ -191,7 +212,7 @@ def main():
     if not whole:
         print("SKIPPED: no published runs beside the sources:", DATA)
         return 77
-    bad = len(refused) + (mean[1] > MEAN_ERROR)
+    bad = len(refused) + (mean[1] > MEAN_ERROR) + stale(by)
     bad += pairs(by, files)
     bad += verdicts(validate(sys.argv[1], SHARED[3])[0], SHARED[3])
     bad += any(not COVERAGE[0] <= x <= COVERAGE[1] for x in mean[3:5])
