@@ -168,6 +168,8 @@ struct pdl_nics {
 struct pdl_host {
     const char *title;
     int64_t sockets, cores; /* cores of the whole node */
+    int64_t machines; /* with an operating system each, as the trays of a rack;
+                         0: the node is one */
     int64_t memory_bytes;
     double memory_bytes_per_s;
     double pcie_bytes_per_s, pcie_latency_s; /* host to one PE */
@@ -339,6 +341,9 @@ enum pdl_status pdl_system_set(pdl_arena *a, struct pdl_system *sys,
 /* Derives levels[] and checks; after any change by hand. */
 enum pdl_status pdl_system_update(pdl_arena *a, struct pdl_system *sys,
                                   struct pdl_err *err);
+/* PEs of a machine with an operating system of its own: of a node, or of a tray
+ * of one (host.machines). */
+int64_t pdl_system_machine_pes(const struct pdl_system *sys);
 /* Makes room for this many PEs: a smaller system grows, sets grown and says
  * so in notes. */
 enum pdl_status pdl_system_for_pes(pdl_arena *a, struct pdl_system *sys,

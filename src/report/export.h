@@ -60,6 +60,10 @@ bool report_biased(const struct pdl_model *m, const char *name);
  * of, and names them all. */
 enum pdl_status report_usual(const struct pdl_model *m, const char *format,
                              struct pdl_err *err);
+/* How many machines start so many PEs, and how many each of them. */
+enum pdl_status report_machines(const struct pdl_system *sys,
+                                const char *format, int64_t pes, int64_t *n,
+                                int64_t *each, struct pdl_err *err);
 /* The strategy alone, for any model. */
 enum pdl_status report_cut_make(const struct pdl_export_job *job,
                                 const char *format, struct report_cut *out,

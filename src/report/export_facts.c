@@ -206,6 +206,22 @@ static enum pdl_status expressible(const struct pdl_strategy *s,
     return PDL_OK;
 }
 
+enum pdl_status report_machines(const struct pdl_system *sys,
+                                const char *format, int64_t pes, int64_t *n,
+                                int64_t *each, struct pdl_err *err)
+{
+    int64_t most = pdl_system_machine_pes(sys);
+
+    *each = pes < most ? pes : most;
+    *n = pes / *each;
+    return pes % *each == 0
+               ? PDL_OK
+               : pdl_fail(err, PDL_EINVAL,
+                          "%s starts whole machines: %lld PEs are no multiple "
+                          "of %lld",
+                          format, (long long)pes, (long long)*each);
+}
+
 enum pdl_status report_cut_make(const struct pdl_export_job *job,
                                 const char *format, struct report_cut *c,
                                 struct pdl_err *err)
@@ -223,20 +239,15 @@ enum pdl_status report_cut_make(const struct pdl_export_job *job,
         .expert = degree(s, PDL_AXIS_EXPERT),
         .tensor = degree(s, PDL_AXIS_TENSOR),
         .virtual_stages = pdl_schedule_chunks(s),
-        .pes_per_node = job->system->node.pes,
     };
     c->micro_count = s->micro_batches ? s->micro_batches
                      : s->accumulate  ? s->accumulate
                                       : 1;
     c->pes = c->pipe * c->data * c->context * c->tensor;
-    if (c->pes < c->pes_per_node)
-        c->pes_per_node = c->pes;
-    c->nodes = (c->pes + c->pes_per_node - 1) / c->pes_per_node;
-    if (c->pes % c->pes_per_node != 0)
-        return pdl_fail(err, PDL_EINVAL,
-                        "%s starts whole nodes: %lld PEs are no multiple of "
-                        "%lld",
-                        format, (long long)c->pes, (long long)c->pes_per_node);
+    st = report_machines(job->system, format, c->pes, &c->nodes,
+                         &c->pes_per_node, err);
+    if (st != PDL_OK)
+        return st;
     per_rank = c->data * c->micro_count;
     if (job->batch % per_rank != 0)
         return pdl_fail(err, PDL_EINVAL,

@@ -24,14 +24,7 @@ static enum pdl_status count(const struct pdl_export_job *job, int64_t *nodes,
 
     if (st != PDL_OK)
         return st;
-    *each = job->system->node.pes < mesh.pes ? job->system->node.pes : mesh.pes;
-    *nodes = (mesh.pes + *each - 1) / *each;
-    if (mesh.pes % *each != 0)
-        return pdl_fail(err, PDL_EINVAL,
-                        "sbatch starts whole nodes: %lld PEs are no multiple "
-                        "of %lld",
-                        (long long)mesh.pes, (long long)*each);
-    return PDL_OK;
+    return report_machines(job->system, "sbatch", mesh.pes, nodes, each, err);
 }
 
 static enum pdl_status write(const struct pdl_export_job *job,

@@ -143,6 +143,13 @@ enum pdl_status pdl_system_update(pdl_arena *a, struct pdl_system *sys,
     return PDL_OK;
 }
 
+int64_t pdl_system_machine_pes(const struct pdl_system *sys)
+{
+    int64_t n = sys->node.host.machines;
+
+    return n > 1 && sys->node.pes % n == 0 ? sys->node.pes / n : sys->node.pes;
+}
+
 enum pdl_status pdl_system_for_pes(pdl_arena *a, struct pdl_system *sys,
                                    int64_t pes, struct pdl_err *err)
 {

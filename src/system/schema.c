@@ -189,6 +189,7 @@ static const struct system_field host[] = {
     TEXT("title", title),
     COUNT("sockets", sockets, 0, 1024),
     COUNT("cores", cores, 0, 1e6),
+    COUNT("machines", machines, 0, 4096),
     SIZE("memory", memory_bytes),
     SPEED("memory_bandwidth", memory_bytes_per_s),
     SPEED("pcie_bandwidth", pcie_bytes_per_s),
