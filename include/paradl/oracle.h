@@ -76,6 +76,9 @@ struct pdl_abilities {
     bool zero_group, by_layer, offload_optimizer, offload_activations;
     bool overlaps; /* always: overlap=off is not to be had */
     enum pdl_rank_orders orders;
+    /* vendors or architectures of PEs on which it does not run */
+    const char *never_on[PDL_MAX_PRODUCTS];
+    int nnever;
     const char *exporter; /* that writes its launch file; NULL: for projection
                              only */
     const char *source;
@@ -85,6 +88,14 @@ const struct pdl_abilities *pdl_framework_runs(const struct pdl_framework *f);
 enum pdl_status pdl_framework_can(const struct pdl_framework *f,
                                   const struct pdl_strategy *s,
                                   struct pdl_err *err);
+/* Does it compute in that precision, and has it the optimizer with so many
+ * state variables a weight? If not, err says what it has. NULL and files that
+ * do not say: all. */
+enum pdl_status pdl_framework_trains(const struct pdl_framework *f,
+                                     enum pdl_precision p, int slots,
+                                     struct pdl_err *err);
+/* Does it run on such PEs? NULL runs on all. */
+bool pdl_framework_on(const struct pdl_framework *f, const struct pdl_pe *pe);
 /* The same, and can its launch file say it? Searches find only such plans. */
 enum pdl_status pdl_framework_plans(const struct pdl_framework *f,
                                     const struct pdl_strategy *s,

@@ -119,37 +119,30 @@ static bool is(const char *text, const char *choice)
     return text && strcmp(text, choice) == 0;
 }
 
-/* Of the kind of model, on PEs that have it. */
-static const char *usual_precision(const pdl_job *j)
+static bool is_transformer(const pdl_job *j)
 {
-    const double *rate = j->sys.pe.peak_flop_per_s;
-
-    if (strcmp(j->model->kind, "transformer") != 0)
-        return "fp32";
-    return j->has_system && !(rate[PDL_PREC_BF16] > 0) &&
-                   rate[PDL_PREC_FP16] > 0
-               ? "fp16"
-               : "bf16";
+    return strcmp(j->model->kind, "transformer") == 0;
 }
 
 static void choices(const pdl_job *j, struct pdl_oracle_options *o)
 {
-    bool transformer = strcmp(j->model->kind, "transformer") == 0;
     const char *precision = j->text[JOB_PRECISION];
     const char *optimizer = j->text[JOB_OPTIMIZER];
     const char *gradient = j->text[JOB_GRADIENT_DTYPE];
 
     if (!precision)
-        precision = j->head.precision ? j->head.precision : usual_precision(j);
+        precision = j->head.precision   ? j->head.precision
+                    : is_transformer(j) ? "bf16"
+                                        : "fp32";
     if (!optimizer)
         optimizer = j->head.optimizer;
     *o = (struct pdl_oracle_options){
         .parameters =
             is(j->text[JOB_PARAMETERS], "ideal") ? PDL_IDEAL : PDL_EMPIRICAL,
         .precision = pdl_precision_find(precision),
-        .optimizer_slots = optimizer     ? 1 + is(optimizer, "adam")
-                           : transformer ? 2
-                                         : 1,
+        .optimizer_slots = optimizer           ? 1 + is(optimizer, "adam")
+                           : is_transformer(j) ? 2
+                                               : 1,
         .dataset = j->count[JOB_DATASET],
         .unfused = is(j->text[JOB_ATTENTION], "unfused"),
         .own = j->own,
@@ -159,6 +152,28 @@ static void choices(const pdl_job *j, struct pdl_oracle_options *o)
     if (gradient)
         o->gradient_bytes =
             (int)pdl_precision_bytes(pdl_precision_find(gradient));
+}
+
+static bool has(const pdl_job *j, const struct pdl_oracle_options *o,
+                enum pdl_precision p)
+{
+    return (!j->has_system || j->sys.pe.peak_flop_per_s[p] > 0) &&
+           pdl_framework_trains(o->framework, p, o->optimizer_slots, NULL) ==
+               PDL_OK;
+}
+
+/* Where nobody said which: that of the kind of model, or another that both the
+ * PE and the framework have. */
+static void have_precision(const pdl_job *j, struct pdl_oracle_options *o)
+{
+    static const enum pdl_precision others[] = {PDL_PREC_BF16, PDL_PREC_FP16,
+                                                PDL_PREC_FP32};
+
+    if (j->text[JOB_PRECISION] || j->head.precision)
+        return;
+    for (int i = 0; i < 3 && !has(j, o, o->precision); i++)
+        if (has(j, o, others[i]))
+            o->precision = others[i];
 }
 
 enum pdl_status job_settle(pdl_job *j, struct pdl_err *err)
@@ -173,8 +188,10 @@ enum pdl_status job_settle(pdl_job *j, struct pdl_err *err)
     if (j->text[JOB_FRAMEWORK])
         st = pdl_framework_open(j->source, j->text[JOB_FRAMEWORK],
                                 &o->framework, err);
-    if (st == PDL_OK) /* what is not said is the framework's */
+    if (st == PDL_OK) { /* what is not said is the framework's */
         o->dropout = pdl_framework_dropout(o->framework);
+        have_precision(j, o);
+    }
     for (int i = 0; i < NTERMS && st == PDL_OK; i++)
         st = terms[i].read(j->text[terms[i].setting], o, err);
     if (st != PDL_OK || !j->has_system ||

@@ -42,3 +42,19 @@ for w in plan project; do
 done
 test -e z; echo "nothing written: $?"
 $paradl project gpt2 --system dgx-h100 --batch 64 --strategy data=8,zero=3 --framework transformers --export accelerate -o z >/dev/null; echo "rc $?"
+echo "== PEs that a framework does not run on"
+for s in tpu-v5p frontier fugaku; do
+    for m in gpt2 resnet50; do
+        $paradl plan $m --system $s --pes 8 --batch 64 --top 1 | sed -n '1,/)/p'
+    done
+done
+$paradl plan gpt2 --system tpu-v5p --pes 8 --batch 64 --export megatron -o z >/dev/null; echo "rc $?"
+$paradl project gpt2 --system tpu-v5p --strategy data=8 --batch 64 --export megatron -o z >/dev/null; echo "rc $?"
+test -e z; echo "nothing written: $?"
+$paradl project gpt2 --system tpu-v5p --strategy data=8 --batch 64 --framework megatron | grep -A1 "does not run"
+echo "== racks are many machines, a part of one is none"
+r="$paradl project gpt2 --system dgx-gb200 --batch 144"
+$r --strategy data=144 --framework megatron --export megatron -o z >/dev/null; grep -E "nproc|nnodes" z
+$r --strategy data=144 --framework megatron --export sbatch -o z >/dev/null; grep -E "gpus-per-node|nodes=" z
+$r --strategy data=6 --framework megatron --export megatron -o x >/dev/null; echo "rc $?"
+$paradl plan gpt2 --system dgx-a100 --pes 12 --batch 24 --top 1 | grep -A1 "no job"

@@ -30,7 +30,7 @@ $paradl project lenet5 --system my.yaml:pe.memory=1MiB --batch 512 --strategy da
 $paradl project lenet5 --system my.yaml:pe.memroy=1MiB --batch 64 --strategy data=2; echo "rc $?"
 # larger than memory: decided block by block, with the reasons
 $paradl plan resnet50 --system abci-v100 --pes 1 --batch 384 --offload auto | sed -n '/^   STRAT/,/^x/p;/decided/,/^best/p;/^Out of core/,/proved/p'
-$paradl plan gpt2 --system abci-v100 --pes 1 --batch 32 --precision fp16 --offload none --framework own --top 60 | grep -c 'offload=\|swap=' || :
+$paradl plan gpt2 --system abci-v100 --pes 1 --batch 32 --precision fp32 --offload none --framework own --top 60 | grep -c 'offload=\|swap=' || :
 # blocks that differ, and the text beside a tower of images: states are shared
 for m in gpt-oss-20b gemma-4-31b-it; do
     $paradl plan $data/hf/$m.json --system dgx-h100 --pes 64 --batch 128 --top 1 | grep -A1 '^\*'

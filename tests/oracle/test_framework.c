@@ -213,6 +213,16 @@ static void a_framework_says_what_it_does_not_run(void **st)
     pdl_arena_destroy(a);
 }
 
+static enum pdl_precision precision_of(const struct pdl_run *r)
+{
+    return pdl_precision_find(r->precision ? r->precision : "bf16");
+}
+
+static int slots_of(const struct pdl_run *r)
+{
+    return r->optimizer && strcmp(r->optimizer, "adam") != 0 ? 1 : 2;
+}
+
 /* What people measured with a framework it can run, or its file is wrong. */
 static void what_was_measured_can_be_run(void **st)
 {
@@ -245,12 +255,39 @@ static void what_was_measured_can_be_run(void **st)
                 continue;
             seen++;
             if (pdl_framework_can(open_framework(r->framework), &s, &err) !=
-                PDL_OK)
+                    PDL_OK ||
+                pdl_framework_trains(open_framework(r->framework),
+                                     precision_of(r), slots_of(r),
+                                     &err) != PDL_OK)
                 fail_msg("%s (%s): %s", r->id, r->strategy, err.msg);
         }
         pdl_arena_destroy(a);
     }
     assert_true(seen > 200);
+}
+
+static void precisions_optimizers_and_pes_are_the_frameworks(void **st)
+{
+    const struct pdl_framework *f = open_framework("nanotron");
+    struct pdl_pe tpu = {.vendor = "Google", .arch = "tpu4"},
+                  cores = {.arch = "cpu"}, unknown = {.name = "mine"};
+    struct pdl_err err = {"", ""};
+
+    (void)st;
+    assert_int_equal(pdl_framework_trains(f, PDL_PREC_BF16, 2, &err), PDL_OK);
+    assert_int_equal(pdl_framework_trains(f, PDL_PREC_FP8, 2, &err),
+                     PDL_EINVAL);
+    assert_string_equal(err.msg, "nanotron does not compute in fp8");
+    assert_string_equal(err.hint, "it has bf16");
+    assert_int_equal(pdl_framework_trains(f, PDL_PREC_BF16, 1, &err),
+                     PDL_EINVAL);
+    assert_string_equal(err.msg, "nanotron has no optimizer sgd");
+    assert_int_equal(pdl_framework_trains(NULL, PDL_PREC_FP4, 1, &err), PDL_OK);
+    assert_false(pdl_framework_on(f, &tpu));
+    assert_false(pdl_framework_on(f, &cores));
+    assert_true(pdl_framework_on(f, &unknown));
+    assert_true(pdl_framework_on(NULL, &tpu));
+    assert_true(pdl_framework_on(open_framework("own"), &cores));
 }
 
 /* GPT-2's 50257 classes: rows of an odd width are slow, padded ones are not. */
@@ -316,6 +353,7 @@ int main(void)
         cmocka_unit_test(unknown_names_are_refused_with_a_hint),
         cmocka_unit_test(a_framework_says_what_it_does_not_run),
         cmocka_unit_test(what_was_measured_can_be_run),
+        cmocka_unit_test(precisions_optimizers_and_pes_are_the_frameworks),
         cmocka_unit_test(megatron_pads_the_head),
         cmocka_unit_test(a_starved_reader_fails_and_says_so),
     };

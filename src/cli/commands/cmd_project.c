@@ -351,7 +351,7 @@ static enum pdl_status price(pdl_arena *a, struct answer *x, struct cli_job *j,
     if (st == PDL_OK)
         st = cli_job_open(q, j, err);
     if (st == PDL_OK)
-        st = cli_export_fits(j->oracle.framework, q->framework, o->export, err);
+        st = cli_export_fits(j, q->framework, o->export, err);
     if (st == PDL_OK && o->evidence)
         st = cli_runs_own(a, o->evidence, j, err);
     if (st == PDL_OK)

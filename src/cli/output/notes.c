@@ -232,18 +232,38 @@ static void note_system(const struct cli_job *j, struct cli_notes *out)
         cli_note(out, j->sys.notes[i]);
 }
 
-/* A network that the framework's launch file cannot say. */
-static void note_network(const struct cli_job *j, struct cli_notes *out)
+/* A framework that is not for these PEs, and a network or a number of PEs that
+ * its launch file cannot say. */
+static void note_framework(const struct cli_job *j, struct cli_notes *out)
 {
     const struct pdl_abilities *f =
         j->oracle.framework ? pdl_framework_runs(j->oracle.framework) : NULL;
     struct pdl_err cannot = {"", ""};
+    int64_t each = pdl_system_machine_pes(&j->sys);
     char note[256];
 
-    if (!f || !f->exporter ||
-        pdl_export_suits(j->model, f->exporter, &cannot) == PDL_OK)
+    if (!pdl_framework_on(j->oracle.framework, &j->sys.pe)) {
+        snprintf(note, sizeof note,
+                 "%s does not run on %s: what is projected is its habits there",
+                 pdl_framework_name(j->oracle.framework), j->sys.pe.name);
+        cli_note(out, note);
+    }
+    if (pdl_framework_trains(j->oracle.framework, j->oracle.precision,
+                             j->oracle.optimizer_slots, &cannot) != PDL_OK)
+        cli_note(out, cannot.msg);
+    if (!f || !f->exporter)
         return;
-    snprintf(note, sizeof note, "no job is written for it: %.220s", cannot.msg);
+    if (pdl_export_suits(j->model, f->exporter, &cannot) != PDL_OK)
+        snprintf(note, sizeof note, "no job is written for it: %.220s",
+                 cannot.msg);
+    else if (strcmp(f->exporter, "paradl") != 0 && j->x.pes > each &&
+             j->x.pes % each != 0)
+        snprintf(note, sizeof note,
+                 "no job is written for it: %lld PEs are no whole machines of "
+                 "%lld",
+                 (long long)j->x.pes, (long long)each);
+    else
+        return;
     cli_note(out, note);
 }
 
@@ -269,7 +289,7 @@ void cli_job_notes(const struct cli_job *j, struct cli_notes *out)
         cli_note(out, note);
     if (pdl_framework_can(j->oracle.framework, &j->asked, &cannot) != PDL_OK)
         cli_note(out, cannot.msg);
-    note_network(j, out);
+    note_framework(j, out);
     note_model(j->model, out);
     note_groups(j, out);
     note_mfu(j, out);

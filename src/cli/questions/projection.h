@@ -46,12 +46,12 @@ struct cli_question {
      "sgd with momentum, or adam (default by kind of model)"}, \
     {"precision", 0, PDL_OPT_TEXT, offsetof(struct options, q.precision), "NAME", \
      "fp32|tf32|bf16|fp16|fp8|mxfp8|fp4|nvfp4", \
-     "of the arithmetic (default: fp32 for CNNs, bf16 for transformers, fp16 on PEs without)"}, \
+     "of the arithmetic (default: fp32 for CNNs, bf16 for transformers, else what PE and framework have)"}, \
     {"congestion", 0, PDL_OPT_TEXT, offsetof(struct options, q.congestion), "LOW..HIGH", NULL, \
      "factor on network time by other jobs, as a range (default: none)"}, \
     {"framework", 0, PDL_OPT_TEXT, offsetof(struct options, q.framework), "FRAMEWORK", NULL, \
      "whose habits to add: pytorch, megatron, chainermnx, ... (default: none; of " \
-     "plan and fit-in by kind of model)"}, \
+     "plan and fit-in by kind of model and PE)"}, \
     {"attention", 0, PDL_OPT_TEXT, offsetof(struct options, q.attention), "KIND", "flash|unfused", \
      "keep no scores (default), or products, softmax and scores apart"}, \
     {"dropout", 0, PDL_OPT_TEXT, offsetof(struct options, q.dropout), "X", NULL, \

@@ -105,6 +105,52 @@ const struct pdl_abilities *pdl_framework_runs(const struct pdl_framework *f)
     return f ? &f->runs : &all;
 }
 
+static bool same_text(const char *a, const char *b)
+{
+    return a && b && strcmp(a, b) == 0;
+}
+
+bool pdl_framework_on(const struct pdl_framework *f, const struct pdl_pe *pe)
+{
+    for (int i = 0; f && i < f->runs.nnever; i++)
+        if (same_text(f->runs.never_on[i], pe->vendor) ||
+            same_text(f->runs.never_on[i], pe->arch))
+            return false;
+    return true;
+}
+
+/* All precisions it has, for people. */
+static void hint_precisions(const struct pdl_abilities *r, struct pdl_err *err)
+{
+    char list[96] = "";
+    size_t len = 0;
+
+    for (int i = 0; i < PDL_NPRECISIONS && len < sizeof list; i++)
+        if (r->precisions >> i & 1)
+            len += (size_t)snprintf(list + len, sizeof list - len, "%s%s",
+                                    len > 0 ? ", " : "",
+                                    pdl_precision_name((enum pdl_precision)i));
+    pdl_hint(err, "it has %s", list);
+}
+
+enum pdl_status pdl_framework_trains(const struct pdl_framework *f,
+                                     enum pdl_precision p, int slots,
+                                     struct pdl_err *err)
+{
+    const struct pdl_abilities *r = pdl_framework_runs(f);
+
+    if (r->precisions && !(r->precisions >> p & 1)) {
+        pdl_fail(err, PDL_EINVAL, "%s does not compute in %s", f->name,
+                 pdl_precision_name(p));
+        hint_precisions(r, err);
+        return PDL_EINVAL;
+    }
+    if (r->optimizers && !(r->optimizers >> slots & 1))
+        return pdl_fail(err, PDL_EINVAL, "%s has no optimizer %s", f->name,
+                        slots < 2 ? "sgd" : "adam");
+    return PDL_OK;
+}
+
 /* ---- can it run this? ---------------------------------------------------- */
 
 static uint32_t axes_of(const struct pdl_strategy *s)

@@ -209,6 +209,16 @@ static enum pdl_status read_overlap(const struct framework_reader *r,
     return PDL_OK;
 }
 
+static enum pdl_status read_never(const struct framework_reader *r,
+                                  const struct pdl_doc *d,
+                                  struct pdl_abilities *out)
+{
+    if (out->nnever == PDL_MAX_PRODUCTS)
+        return pdl_doc_fail(d, r->err, "never_on: more than %d",
+                            PDL_MAX_PRODUCTS);
+    return pdl_doc_str(d, &out->never_on[out->nnever++], r->err);
+}
+
 static enum pdl_status read_orders(const struct framework_reader *r,
                                    const struct pdl_doc *d,
                                    enum pdl_rank_orders *out)
@@ -243,6 +253,8 @@ static enum pdl_status read_item(const struct framework_reader *r,
         return read_optimizer(r, d, &out->optimizers);
     if (strcmp(key, "overlap") == 0)
         return read_overlap(r, d, out);
+    if (strcmp(key, "never_on") == 0)
+        return read_never(r, d, out);
     return read_offload(r, d, out);
 }
 
@@ -252,7 +264,7 @@ static enum pdl_status read_lists(const struct framework_reader *r,
 {
     static const char *const lists[] = {"schedules",  "contexts",   "recompute",
                                         "precisions", "optimizers", "offload",
-                                        "overlap"};
+                                        "overlap",    "never_on"};
     enum pdl_status st = PDL_OK;
 
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
@@ -352,9 +364,10 @@ enum pdl_status oracle_framework_runs(struct framework_reader *r,
                                       const struct pdl_doc *map)
 {
     static const char *const known[] = {
-        "axes",      "zero",     "zero_group", "schedules",  "contexts",
-        "recompute", "by_layer", "offload",    "overlap",    "export",
-        "source",    "orders",   "precisions", "optimizers", NULL};
+        "axes",       "zero",       "zero_group", "schedules",
+        "contexts",   "recompute",  "by_layer",   "offload",
+        "overlap",    "export",     "source",     "orders",
+        "precisions", "optimizers", "never_on",   NULL};
     struct pdl_abilities *out = &r->f->runs;
     const struct pdl_doc *export = pdl_doc_get(map, "export"),
                          *source = pdl_doc_get(map, "source");
