@@ -35,6 +35,7 @@ struct pdl_export_job {
     const struct pdl_system *system;
     int64_t batch; /* samples of a step over all PEs */
     enum pdl_precision precision;
+    bool micro_scaling; /* 8 bits in blocks with a scale each (MXFP8) */
     /* how the job runs beside its strategy; as the oracle prices it */
     bool sgd; /* with momentum; else Adam */
     bool unfused, compile, async_tensor;

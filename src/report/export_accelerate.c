@@ -113,6 +113,9 @@ static enum pdl_status write(const struct pdl_export_job *job,
         pdl_puts(out, "dynamo_config:\n  dynamo_backend: INDUCTOR\n");
     if (job->precision == PDL_PREC_FP8)
         pdl_puts(out, "fp8_config:\n  backend: TE\n");
+    if (job->precision == PDL_PREC_TF32)
+        pdl_puts(out, "# TF32 is the script's: "
+                      "torch.backends.cuda.matmul.allow_tf32 = True\n");
     if (job->strategy->zero == 3)
         sharding(job->strategy, &c, out);
     return PDL_OK;

@@ -40,8 +40,9 @@ static enum pdl_status check(const struct pdl_strategy *s,
                         "deepspeed: its tensor parallelism keeps all "
                         "positions: tensor=%lld without +seq",
                         (long long)c->tensor);
-    if (p == PDL_PREC_FP8)
-        return pdl_fail(err, PDL_EINVAL, "deepspeed: its JSON has no fp8");
+    if (p == PDL_PREC_FP8 || p == PDL_PREC_FP4)
+        return pdl_fail(err, PDL_EINVAL, "deepspeed: its JSON has no %s",
+                        pdl_precision_name(p));
     return PDL_OK;
 }
 

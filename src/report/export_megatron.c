@@ -299,18 +299,20 @@ static void parallel_args(const struct report_launch *l, struct pdl_sink *out)
 static void training_args(const struct report_launch *l, struct pdl_sink *out)
 {
     enum pdl_precision p = l->job->precision;
+    bool mixed = p == PDL_PREC_BF16 || p == PDL_PREC_FP8 || p == PDL_PREC_FP4;
 
     pdl_puts(out, "TRAINING_ARGS=(\n");
     flag_int(out, "--micro-batch-size", l->cut.micro_batch);
     flag_int(out, "--global-batch-size", l->job->batch);
     flag(out, "--train-iters 100 # EDIT");
     flag(out, "--lr 1.0e-4 # EDIT");
-    flag_if(out, p == PDL_PREC_BF16 || p == PDL_PREC_FP8, "--bf16");
+    flag_if(out, mixed, "--bf16");
     flag_if(out, p == PDL_PREC_FP16, "--fp16");
     flag_if(out, p == PDL_PREC_FP8, "--fp8-format hybrid");
-    flag_if(out,
-            l->job->gradient_bytes == 2 &&
-                (p == PDL_PREC_BF16 || p == PDL_PREC_FP8),
+    flag_if(out, l->job->micro_scaling && p == PDL_PREC_FP8,
+            "--fp8-recipe mxfp8");
+    flag_if(out, p == PDL_PREC_FP4, "--fp4-format e2m1");
+    flag_if(out, l->job->gradient_bytes == 2 && mixed,
             "--grad-reduce-in-bf16 # as projected: --gradient-dtype");
     flag_if(out, l->job->gradient_bytes == 4 && p == PDL_PREC_FP16,
             "--accumulate-allreduce-grads-in-fp32");
@@ -348,6 +350,9 @@ static enum pdl_status write(const struct pdl_export_job *job,
     if (l.cut.tensor > 1 && job->strategy->zero < 2)
         pdl_puts(out, "# asserted with tensor > 1 up to Hopper\n"
                       "export CUDA_DEVICE_MAX_CONNECTIONS=1\n");
+    if (job->precision == PDL_PREC_TF32)
+        pdl_puts(out, "# products in TF32, which PyTorch leaves off\n"
+                      "export TORCH_ALLOW_TF32_CUBLAS_OVERRIDE=1\n");
     pdl_puts(out, "MEGATRON=${MEGATRON:-.} # EDIT: a checkout\n\n");
     launcher(&l.cut, out);
     model_args(&l, out);

@@ -40,6 +40,16 @@ void report_note(struct pdl_launch *out, const char *text)
         out->note[out->nnotes++] = text;
 }
 
+bool report_has(struct pdl_bytes in, const char *word)
+{
+    size_t n = strlen(word);
+
+    for (const char *p = in.data, *end = p + in.len; p && p + n <= end; p++)
+        if (memcmp(p, word, n) == 0)
+            return true;
+    return false;
+}
+
 /* ---- degrees ----------------------------------------------------------- */
 
 static void at_least_one(int64_t *v)
@@ -347,9 +357,11 @@ enum pdl_status report_setup_finish(pdl_arena *a, struct report_setup *s,
     out->gradient_dtype = s->gradient;
     out->attention = s->unfused ? "unfused" : NULL;
     out->optimizer = s->sgd ? "sgd" : NULL;
-    out->precision = s->fp8    ? PDL_PREC_FP8
+    out->precision = s->fp4    ? PDL_PREC_FP4
+                     : s->fp8  ? PDL_PREC_FP8
                      : s->bf16 ? PDL_PREC_BF16
                      : s->fp16 ? PDL_PREC_FP16
+                     : s->tf32 ? PDL_PREC_TF32
                                : PDL_PREC_FP32;
     out->model = model(a, s, out);
     out->strategy = strategy(a, s, data, m);

@@ -14,7 +14,7 @@ struct report_setup {
     int64_t tensor, pipe, virtual_stages, layers_per_virtual, context, expert;
     int64_t zero, zero_group;
     int64_t micro_batch, global_batch, accumulation;
-    bool seq, overlap, fp16, bf16, fp8, fp32;
+    bool seq, overlap, fp16, bf16, fp8, fp4, tf32, fp32;
     bool recompute_full, recompute_selective, recompute_op, offload_optimizer;
     bool compile, async_tensor, unfused, sgd;
     bool context_a2a, context_gather, gpipe, zero_bubble_v, pipe_before_data;
@@ -39,6 +39,8 @@ enum pdl_status report_setup_finish(pdl_arena *a, struct report_setup *s,
                                     const char *name, struct pdl_launch *out,
                                     struct pdl_err *err);
 void report_note(struct pdl_launch *out, const char *text);
+/* Does the file have that word, wherever? */
+bool report_has(struct pdl_bytes in, const char *word);
 
 /* ---- import_stages.c: where pipelines are cut, which layers recompute ---- */
 

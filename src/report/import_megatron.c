@@ -159,6 +159,8 @@ static void set_other(const char *name, const char *value,
 {
     if (strcmp(name, "--fp8-format") == 0 || strcmp(name, "--fp8-hybrid") == 0)
         out->fp8 = true;
+    if (strcmp(name, "--fp4-format") == 0)
+        out->fp4 = true;
     if (strcmp(name, "--hidden-dropout") == 0)
         out->dropout = value;
     if (strcmp(name, "--grad-reduce-in-bf16") == 0)
@@ -303,6 +305,7 @@ static enum pdl_status read(pdl_arena *a, struct pdl_bytes in, const char *name,
     if (setup.nodes == 0 || setup.per_node == 0)
         report_sbatch(in, &setup.nodes, &setup.per_node);
     notes(&setup, out);
+    setup.tf32 = report_has(in, "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE=1");
     if (pes > 0)
         setup.world = pes;
     if (setup.layers == 0)

@@ -525,6 +525,8 @@ static enum pdl_status read(pdl_arena *a, struct pdl_bytes in, const char *name,
         t.shard > 1 << 20 || t.local_batch > 1 << 30)
         return pdl_fail(err, PDL_EPARSE, "%s: a degree is too large", name);
     settle(&t, pes, out);
+    if (t.recipe && report_has(in, "Float8LinearConverter"))
+        t.setup.fp8 = true;
     if (t.setup.global_batch == 0)
         t.setup.accumulation = t.local_batch / t.setup.micro_batch;
     model = zoo_name(a, &t);

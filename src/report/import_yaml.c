@@ -179,6 +179,7 @@ static enum pdl_status read_accelerate(pdl_arena *a, struct pdl_bytes in,
         return st;
     if (type && type->kind == PDL_DOC_SCALAR && strcmp(type->text, "FSDP") == 0)
         s.zero = 3;
+    s.tf32 = report_has(in, "matmul.allow_tf32 = True");
     if (s.zero != 3 || replicas < 2) /* one group of all is no group */
         s.zero_group = 0;
     if (pes > 0)

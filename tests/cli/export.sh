@@ -58,3 +58,19 @@ $r --strategy data=144 --framework megatron --export megatron -o z >/dev/null; g
 $r --strategy data=144 --framework megatron --export sbatch -o z >/dev/null; grep -E "gpus-per-node|nodes=" z
 $r --strategy data=6 --framework megatron --export megatron -o x >/dev/null; echo "rc $?"
 $paradl plan gpt2 --system dgx-a100 --pes 12 --batch 24 --top 1 | grep -A1 "no job"
+echo "== what it computes in"
+b="$paradl project llama3-8b:seq=2048 --system dgx-b200 --batch 64 --quiet"
+for p in tf32 fp8 mxfp8 nvfp4; do
+    $b --strategy data=16,zero=1 --framework megatron --precision $p --export megatron -o v >/dev/null; grep -E -- "--(bf16|fp8|fp4)|TF32" v
+    $paradl project --from megatron-args v --system dgx-b200 --json | grep '"precision"'
+done
+$b --strategy data=16,zero=3 --framework torchtitan --precision fp8 --export torchtitan -o v >/dev/null; echo "rc $?"
+for f in deepspeed accelerate torchtitan; do
+    $b --strategy data=16,zero=3 --precision fp4 --export $f -o w >/dev/null; echo "rc $?"
+done
+test -e w; echo "nothing written: $?"
+for f in torchtitan paradl; do
+    $paradl plan gpt2 --system aws-g4dn --pes 4 --batch 64 --top 1 --export $f -o v | head -n 1; echo "rc $?"
+done
+$paradl plan llama3-8b --system dgx-h100 --pes 8 --batch 8 --precision fp8 --export nanotron -o w; echo "rc $?"
+$paradl plan llama3-8b --system dgx-h100 --pes 8 --batch 8 --optimizer sgd --export nanotron -o w; echo "rc $?"

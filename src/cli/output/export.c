@@ -43,12 +43,14 @@ static enum pdl_status write_job(const struct cli_job *j,
                                  const struct cli_export *x, struct pdl_buf *b,
                                  struct pdl_err *err)
 {
+    const char *asked = pdl_job_get(j->job, "precision");
     struct pdl_export_job job = {
         .model = j->model,
         .strategy = &j->strategy,
         .system = &j->sys,
         .batch = j->x.batch,
         .precision = j->oracle.precision,
+        .micro_scaling = asked && strcmp(asked, "mxfp8") == 0,
         .sgd = j->oracle.optimizer_slots < 2,
         .unfused = j->oracle.unfused,
         .compile = j->oracle.compile,
@@ -132,6 +134,29 @@ static enum pdl_status same_model(pdl_arena *a, const struct pdl_model *m,
                     (long long)x.parameters);
 }
 
+/* How it runs, as the file says it. TF32 is the script's, not the file's. */
+static enum pdl_status set_said(const struct cli_job *j,
+                                const struct pdl_launch *l,
+                                struct cli_job *back, struct pdl_err *err)
+{
+    bool script =
+        j->oracle.precision == PDL_PREC_TF32 && l->precision == PDL_PREC_FP32;
+    const struct {
+        const char *name, *value;
+    } said[] = {
+        {"precision", script ? "tf32" : pdl_precision_name(l->precision)},
+        {"optimizer", l->optimizer},
+        {"attention", l->attention},
+        {"dropout", l->dropout},
+        {"gradient-dtype", l->gradient_dtype}};
+    enum pdl_status st = PDL_OK;
+
+    for (size_t i = 0; i < sizeof said / sizeof said[0] && st == PDL_OK; i++)
+        if (said[i].value)
+            st = pdl_job_set(back->job, said[i].name, said[i].value, err);
+    return st;
+}
+
 /* The strategy as it reads, on our own network: the same step and memory. A
  * batch that the script says, not the file, is as it was. */
 static enum pdl_status same_plan(pdl_arena *a, const struct cli_job *j,
@@ -151,14 +176,17 @@ static enum pdl_status same_plan(pdl_arena *a, const struct cli_job *j,
     if (st == PDL_OK && !strategy)
         st = pdl_fail(err, PDL_ENOMEM, "out of memory");
     if (st == PDL_OK)
+        st = set_said(j, l, &back, err);
+    if (st == PDL_OK)
         st = cli_job_price(&q, strategy, &back, err);
     if (st == PDL_OK &&
         (!near(back.x.step_s, j->x.step_s, SAME) ||
          !near((double)back.x.peak_bytes, (double)j->x.peak_bytes, SAME)))
         st = pdl_fail(err, PDL_EINVAL,
-                      "the launch file reads back as %s, whose step takes "
-                      "%.4g s and not %.4g",
-                      l->strategy, back.x.step_s, j->x.step_s);
+                      "the launch file reads back as %s in %s, whose step "
+                      "takes %.4g s and not %.4g",
+                      l->strategy, pdl_precision_name(l->precision),
+                      back.x.step_s, j->x.step_s);
     cli_job_close(&back);
     return st;
 }
