@@ -80,3 +80,7 @@ for to in dir nodir/x /dev/full; do
     try report job.json -o $to
 done
 ls
+echo "== what holds nothing"
+$paradl plan gpt2 --system dgx-h100 --pes 8 --batch 8 --tokens -5; echo "rc $?"
+$paradl plan gpt2 --system dgx-h100 --pes 8 --batch 8 --memory 0; echo "rc $?"
+$paradl plan megatron-1t --system dgx-a100 --pes 8 --batch 8 --top 1 | tail -n 3

@@ -397,7 +397,17 @@ static void print_next(const struct search *s)
     pdl_buf_free(&line);
 }
 
-enum { MORE = 8 }; /* times as many PEs */
+/* How many times as many PEs to ask about: 8, or twice as many as share what
+ * the nearest plan needs of one. */
+static int64_t more(const struct pdl_projection *nearest)
+{
+    int64_t n = 8;
+
+    while (nearest->capacity_bytes > 0 && n < 1 << 20 &&
+           nearest->peak_bytes / nearest->capacity_bytes >= n / 2)
+        n *= 2;
+    return n;
+}
 
 /* Nothing fits: what is doubtful of the question, and who knows what would. */
 static void print_none(struct search *s)
@@ -415,7 +425,7 @@ static void print_none(struct search *s)
     pdl_puts(&line.sink, " --system");
     cli_quote(&line.sink, s->o->q.system);
     pdl_printf(&line.sink, " --batch %lld --pes %lld", (long long)s->o->q.batch,
-               (long long)s->o->q.pes * MORE);
+               (long long)(s->o->q.pes * more(&s->r.list[0].x)));
     cli_same_options(&cli_plan, s->args, &cli_fit_in, &line.sink);
     if (!pdl_opt_given(&cli_plan, s->args, "framework"))
         pdl_printf(&line.sink, " --framework %s", s->whose.name);
@@ -442,10 +452,10 @@ static void print_first(struct search *s)
         pdl_interval(s->j->plan, &s->j->sys, &s->j->oracle, x);
         if (x->low_s > 0)
             pdl_printf(
-                cli_out(), "80 %% of its steps take between %s and %s\n",
+                cli_out(), "80 %% of its steps take between %s and %s%s\n",
                 pdl_unit_format(x->low_s, PDL_UNIT_SECONDS, low, sizeof low),
-                pdl_unit_format(x->high_s, PDL_UNIT_SECONDS, high,
-                                sizeof high));
+                pdl_unit_format(x->high_s, PDL_UNIT_SECONDS, high, sizeof high),
+                s->r.list[0].anchored_s > 0 ? ", without own runs" : "");
         cli_evidence(s->j, &evidence, note, sizeof note);
         if (note[0])
             cli_say(2, "%s", note);
@@ -691,6 +701,8 @@ static enum pdl_status sensible(const struct options *o,
         st = pdl_fail(err, PDL_EINVAL,
                       "--measured-step is more than 0, and of "
                       "the strategy that --against names");
+    if (pdl_opt_given(&cli_plan, args, "tokens") && !(o->tokens > 0))
+        st = pdl_fail(err, PDL_EINVAL, "--tokens is more than 0");
     if (st == PDL_OK)
         st = cli_export_asked(o->export, o->output, err);
     return st == PDL_OK ? cli_epochs_asked(&o->epoch, o->q.dataset, err) : st;

@@ -44,9 +44,15 @@ static enum pdl_status set_texts(pdl_job *j, const struct cli_question *q,
                  {"headroom", q->headroom},
                  {"congestion", q->congestion},
                  {"without", q->without}};
+    double memory = 1;
     enum pdl_status st = PDL_OK;
     int64_t bytes;
 
+    if (q->memory &&
+        pdl_unit_parse(q->memory, PDL_UNIT_BYTES, &memory, NULL) == PDL_OK &&
+        !(memory >= 1))
+        return pdl_fail(err, PDL_EINVAL, "--memory: '%.40s' holds nothing",
+                        q->memory);
     if (q->memory && (!q->system || long_name >= (int)sizeof other))
         return pdl_fail(err, PDL_EINVAL, "--memory changes a --system");
     if (q->memory && pdl_bytes_parse(q->memory, &bytes, NULL) == PDL_OK &&
