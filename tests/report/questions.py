@@ -44,8 +44,7 @@ def back(paradl, path, export, model, question, first):
     if export == "accelerate":  # accumulation is the script's
         ask += ["--strategy", first["strategy"], "--batch", question[3]]
     x = json.loads(run(paradl, *ask, "--system", question[1], "--pes",
-                       question[2], "--framework", FRAMEWORK[export],
-                       "--headroom", "10%", "--json")[0])
+                       question[2], "--headroom", "10%", "--json")[0])
     return x["step_s"], x["memory"]["peak_bytes"]
 
 

@@ -16,6 +16,7 @@ static const struct format {
     const char *format, *framework, *also;
 } exports[] = {
     {"megatron", "megatron", ""},
+    {"megatron-args", "megatron", ""}, /* as it is read */
     {"deepspeed", "megatron-deepspeed", "transformers"},
     {"torchtitan", "torchtitan", ""},
     {"torchtitan-toml", "torchtitan", ""},
@@ -32,7 +33,7 @@ static const struct format *find_format(const char *format)
     return NULL;
 }
 
-static const char *of_export(const char *format)
+const char *cli_format_framework(const char *format)
 {
     return find_format(format) ? find_format(format)->framework : NULL;
 }
@@ -61,7 +62,8 @@ enum pdl_status cli_export_fits(const struct cli_job *j, const char *name,
                         "on %s",
                         export, x->framework, j->sys.pe.name);
     if (!x || !name || strcmp(name, x->framework) == 0 ||
-        strcmp(name, x->also) == 0 || (of_export(own) == x->framework))
+        strcmp(name, x->also) == 0 ||
+        (cli_format_framework(own) == x->framework))
         return PDL_OK;
     pdl_fail(err, PDL_EINVAL,
              "--export %s writes a job of %s, and its figures would be those "
@@ -98,8 +100,9 @@ struct cli_for cli_framework_for(const struct cli_job *j, const char *asked,
 {
     if (asked)
         return (struct cli_for){asked, "as asked"};
-    if (of_export(export))
-        return (struct cli_for){of_export(export), "as it is exported"};
+    if (cli_format_framework(export))
+        return (struct cli_for){cli_format_framework(export),
+                                "as it is exported"};
     if (per_layer)
         return (struct cli_for){"own", "which alone runs axes and copies of "
                                        "single layers; --framework chooses"};

@@ -15,6 +15,8 @@ struct cli_for cli_framework_for(const struct cli_job *j, const char *asked,
 enum pdl_status cli_open_for(struct cli_question *q, const char *export,
                              bool per_layer, struct cli_job *j,
                              struct cli_for *whose, struct pdl_err *err);
+/* Whose habits a job has that such a file starts; NULL: of no framework. */
+const char *cli_format_framework(const char *format);
 /* Is the file of --export one of the framework that was named (NULL: none was),
  * and does that one run on these PEs? */
 enum pdl_status cli_export_fits(const struct cli_job *j, const char *name,

@@ -3,27 +3,11 @@
  * --from: the launch file of a job that runs today, as a question. What is
  * given on the command line wins over what the file says. */
 #include "cli/output/projection.h"
+#include "cli/questions/framework.h"
 
 #include <string.h>
 
 enum { MAX_FILE = 16 << 20 };
-
-/* "megatron-args" is Megatron's file: its habits are those of the job. */
-static const char *framework_of(const char *format)
-{
-    const struct pdl_builtin *f;
-
-    if (strcmp(format, "paradl") == 0)
-        return "own";
-    for (int i = 0; (f = pdl_framework_builtin(i)) != NULL; i++) {
-        size_t n = strlen(f->name);
-
-        if (strncmp(format, f->name, n) == 0 &&
-            (format[n] == '\0' || format[n] == '-'))
-            return f->name;
-    }
-    return NULL;
-}
 
 /* A name of the zoo, whatever its parameters. */
 static bool known(const char *model)
@@ -81,7 +65,7 @@ enum pdl_status cli_from(pdl_arena *a, const char *format,
         q->gradient_dtype ? q->gradient_dtype : out->gradient_dtype;
     q->attention = q->attention ? q->attention : out->attention;
     q->optimizer = q->optimizer ? q->optimizer : out->optimizer;
-    q->framework = q->framework ? q->framework : framework_of(format);
+    q->framework = q->framework ? q->framework : cli_format_framework(format);
     return PDL_OK;
 }
 
