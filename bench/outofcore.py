@@ -59,7 +59,7 @@ def main():
         sys.exit(__doc__)
     gains = []
     print("| network | batch | step | of in-core speed | keep, recompute, swap,"
-          " both | every block again | best earlier method | that, of in core"
+          " both, part, rest | every block again | best earlier method | that, of in core"
           " | whole plan, of the chain's step |")
     print("|---|--:|--:|--:|---|--:|--:|--:|--:|")
     for model, name, batches, precision in CASES:

@@ -7,16 +7,17 @@
  * those of the plans' tensors in the order of their programs, the rates of the
  * link what the copies were priced at. What is decided becomes clauses, and the
  * whole plan is priced: if it does not fit (the chain knows nothing of
- * workspaces that overlap), the chain gets as much less room, at most eight
- * times. Every block the same is tried as a whole plan, too, so that the answer
+ * workspaces that overlap), the chain gets as much less room, and half of that
+ * back where that is too little; eight times at most. Every block the same is tried as a whole plan, too, so that the answer
  * is never slower. States that are much of the memory go to the host in groups
  * of units (states.c), where the strategy does not send them all. Limits: one
  * stage; weights stay; at most 60 blocks, neighbours of longer chains decide
  * alike. */
 #include "oracle/offload/chain.h"
 
-/* FEW: part of the memory below which states are not looked at */
-enum { MOST_UNITS = 60, TRIES = 8, FEW = 16 };
+/* FEW: part of the memory below which states are not looked at; SPARE: which
+ * may be left */
+enum { MOST_UNITS = 60, TRIES = 8, FEW = 16, SPARE = 128 };
 
 /* One plan, priced, and what its units take. */
 struct look {
@@ -412,12 +413,12 @@ static enum pdl_status try_plan(const struct chain *c,
     return PDL_OK;
 }
 
-/* With the room that the chain has; less, while whole plans need more. */
-static enum pdl_status decide(struct chain *c, struct pdl_strategy *best,
-                              struct pdl_err *err)
+static enum pdl_status try_uniform(const struct chain *c,
+                                   struct pdl_strategy *best,
+                                   struct pdl_err *err)
 {
     enum pdl_status st = PDL_OK;
-    int64_t over = 1;
+    int64_t over;
 
     for (int i = 0; pdl_karma_policy_at(i) && st == PDL_OK; i++) {
         struct pdl_karma_plan p;
@@ -429,18 +430,41 @@ static enum pdl_status decide(struct chain *c, struct pdl_strategy *best,
         if (st == PDL_OK)
             st = try_plan(c, &p, best, &over, err);
     }
-    over = c->out->in_core.feasible ? 0 : 1; /* then nothing is to be decided */
-    for (int i = 0; i < TRIES && st == PDL_OK && over > 0; i++) {
+    return st;
+}
+
+/* With the room that the chain has; less, while whole plans need more, but not
+ * so much less that nothing fits, or that much room is left. */
+static enum pdl_status decide(struct chain *c, struct pdl_strategy *best,
+                              struct pdl_err *err)
+{
+    struct pdl_karma *k = &c->out->karma;
+    enum pdl_status st = try_uniform(c, best, err);
+    int64_t low = -1, high = -1, at = k->fixed_bytes, found = at, over = 0;
+
+    for (int i = 0; i < TRIES && st == PDL_OK && !c->out->in_core.feasible;
+         i++) {
         struct pdl_karma_plan p;
 
-        st = pdl_karma_solve(c->arena, &c->out->karma, &p, err);
-        if (st == PDL_OK && !p.step.fits)
-            break;
-        if (st == PDL_OK)
+        k->fixed_bytes = at;
+        st = pdl_karma_solve(c->arena, k, &p, err);
+        if (st == PDL_OK && p.step.fits)
             st = try_plan(c, &p, best, &over, err);
-        if (st == PDL_OK && over > 0)
-            c->out->karma.fixed_bytes += over;
+        if (st != PDL_OK)
+            break;
+        *(p.step.fits && over > 0 ? &low : &high) = at;
+        if (p.step.fits && over <= 0) {
+            found = at;
+            if (-over <= k->capacity / SPARE)
+                break;
+        }
+        if (low < 0 || (high >= 0 && high - low <= k->capacity / SPARE))
+            break;
+        /* so much that the chain has these decisions as large as they are */
+        at = high < 0 ? low + over + k->capacity - p.step.peak_bytes
+                      : low + (high - low) / 2;
     }
+    k->fixed_bytes = found;
     return st;
 }
 
