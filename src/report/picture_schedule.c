@@ -6,12 +6,15 @@
 #include <string.h>
 
 static const char *const kinds[] = {
-    "forward",           "backward",          "update",
-    "gradient exchange", "layer collectives", "weight gradients"};
+    "forward",           "backward",         "update", "gradient exchange",
+    "layer collectives", "weight gradients", "copies"};
 
 /* As the tasks of the data call them, and the script. */
 static const char *const keys[] = {"forward",  "backward",   "update",
-                                   "exchange", "collective", "weights"};
+                                   "exchange", "collective", "weights",
+                                   "copy"};
+
+enum { KINDS = sizeof keys / sizeof keys[0] };
 
 static const struct pdl_doc *tasks(const struct report_view *v)
 {
@@ -70,7 +73,7 @@ static unsigned used(const struct report_view *v)
     for (const struct pdl_doc *d = tasks(v)->child; d; d = d->next) {
         const char *kind = report_get_str(&v->p->rd, d, "kind");
 
-        for (int i = 0; i < 6; i++)
+        for (int i = 0; i < KINDS; i++)
             mask |= strcmp(kind, keys[i]) == 0 ? 1U << i : 0;
     }
     return mask;
@@ -97,7 +100,7 @@ static void draw(const struct report_view *v)
                                 .label = "tasks of every stage against time",
                                 .path = path,
                                 .kinds = kinds,
-                                .nkinds = 6,
+                                .nkinds = KINDS,
                                 .used = used(v),
                                 .nrows = (int)rows->count,
                             });

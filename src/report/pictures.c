@@ -9,8 +9,8 @@
 
 static const struct report_picture *const pictures[] = {
     &report_picture_words,  &report_picture_phases,   &report_picture_waterfall,
-    &report_picture_stages, &report_picture_schedule, &report_picture_gains,
-    &report_picture_links,
+    &report_picture_stages, &report_picture_schedule, &report_picture_outofcore,
+    &report_picture_gains,  &report_picture_links,
 };
 
 void report_pictures(const struct report_view *v)

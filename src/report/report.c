@@ -11,6 +11,7 @@ static const struct report_page_kind *const kinds[] = {
     &report_page_plan,     &report_page_compare, &report_page_simulate,
     &report_page_project,  &report_page_scale,   &report_page_validate,
     &report_page_federate, &report_page_design,  &report_page_sides,
+    &report_page_fit_in,
 };
 enum { NKINDS = sizeof kinds / sizeof kinds[0] };
 
@@ -43,8 +44,9 @@ static const struct report_page_kind *kind_of(struct report_reader *rd,
             return kinds[i];
     rd->st = pdl_doc_fail(pdl_doc_get(doc, "schema"), rd->err,
                           "there is no page for '%.60s'", schema);
-    pdl_hint(rd->err, "there is for plan, project, scale, validate, federate, "
-                      "design, compare, collective compare and simulate");
+    pdl_hint(rd->err,
+             "there is for plan, project, scale, fit-in, validate, "
+             "federate, design, compare, collective compare and simulate");
     return NULL;
 }
 

@@ -331,7 +331,7 @@ struct report_page_kind {
 extern const struct report_page_kind report_page_plan, report_page_compare,
     report_page_simulate, report_page_project, report_page_scale,
     report_page_validate, report_page_federate, report_page_design,
-    report_page_sides;
+    report_page_sides, report_page_fit_in;
 
 /* ---- pictures.c: sections about one plan ------------------------------- */
 
@@ -350,7 +350,7 @@ struct report_picture {
 };
 extern const struct report_picture report_picture_words, report_picture_phases,
     report_picture_waterfall, report_picture_stages, report_picture_schedule,
-    report_picture_gains, report_picture_links;
+    report_picture_outofcore, report_picture_gains, report_picture_links;
 void report_pictures(const struct report_view *v);
 /* What else a title must say: tokens of a sample, precision and optimizer; the
  * framework. */

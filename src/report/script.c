@@ -9,7 +9,7 @@
 #include "report_priv.h"
 
 const char report_script_hash[] =
-    "sha256-FS/DIjFPlQNH67xZk8bxSNNGPZmvCM1RzSQN2wykEUQ=";
+    "sha256-S1ZxfijX/aiHo/9Z/0E4xxHearsQBNYJ/DBBGWB2oKU=";
 
 // clang-format off
 const char report_script[] =
@@ -29,7 +29,7 @@ const char report_script[] =
 "if(!text||!all.length)return;"
 "var data=JSON.parse(text.textContent),"
 "kinds=['forward','backward','update','exchange','collective',"
-"'weights'];"
+"'weights','copy'];"
 "function unit(s){return s>=1?s.toPrecision(3)+' s':s>=1e-3?"
 "(s*1e3).toPrecision(3)+' ms':(s*1e6).toPrecision(3)+' us'}"
 "function setup(v){"
@@ -40,7 +40,7 @@ const char report_script[] =
 "d.tasks.forEach(function(t){end=Math.max(end,t.start_s+t.seconds)});"
 "function colour(n,paper){return paper?"
 "['#0b6fb8','#d1610a','#0a8a63','#b14a8f','#8a6d00',"
-"'#4aa3d8'][n]:"
+"'#4aa3d8','#7a4fc0'][n]:"
 "getComputedStyle(v).getPropertyValue('--c'+n)}"
 "span=end;"
 "function zoom(f,at){span=Math.min(end,Math.max(end/5000,span*f));"
@@ -75,8 +75,8 @@ const char report_script[] =
 "g.moveTo(left,22*i+21.5);g.lineTo(w-12,22*i+21.5);g.stroke()});"
 "g.save();g.beginPath();g.rect(left,0,w-left-12,h);g.clip();"
 "d.tasks.forEach(function(t,i){var k=Math.max(kinds.indexOf(t.kind),0),"
-"pipe=d.rows.length>2||d.rows[0]!=='computation',"
-"thin=pipe&&k===3,q=[left+(t.start_s-o)*x,22*t.row+(thin?15:2),"
+"pipe=d.rows[0]!=='computation',"
+"thin=pipe&&(k===3||k===6),q=[left+(t.start_s-o)*x,22*t.row+(thin?15:2),"
 "Math.max(t.seconds*x,.6),thin?5:pipe?12:18];"
 "if(!pipe)q[3]=17;boxes.push(q);"
 "g.fillStyle=colour(k,paper);g.fillRect(q[0],q[1],q[2],q[3]);"

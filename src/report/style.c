@@ -39,6 +39,7 @@ const char report_style[] =
     ".k0{background:var(--c0)}.k1{background:var(--c1)}"
     ".k2{background:var(--c2)}.k3{background:var(--c3)}"
     ".k4{background:var(--c4)}.k5{background:var(--c5)}"
+    ".k6{background:var(--c6)}"
     ".kh{background:var(--dim);border-radius:6px}"
     "[class*=' h']{width:24px}.h0{background:var(--h0);height:2px}"
     ".h1{background:var(--h1);height:3px}.h2{background:var(--h2);height:4px}"

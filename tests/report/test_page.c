@@ -58,7 +58,14 @@
     "\"rows\":[\"stage 0\",\"stage 1\"],\"micro_batches\":1,\"total\":2,"   \
     "\"tasks\":[{\"row\":0,\"kind\":\"forward\",\"micro\":0,\"start_s\":0," \
     "\"seconds\":1},{\"row\":9,\"kind\":\"update\",\"micro\":-1,"           \
-    "\"start_s\":1,\"seconds\":1}]},\"network\":{\"topology\":"             \
+    "\"start_s\":1,\"seconds\":1}]},\"out_of_core\":{"                      \
+    "\"in_core_s\":0.5,\"in_core_fits\":false,\"planned_s\":0.6,"           \
+    "\"bound_s\":0.6,\"ahead\":1,\"out_busy\":0.5,\"in_busy\":0.25,"        \
+    "\"wait_s\":0.01,\"blocks\":[{\"first\":\"a<1>\",\"last\":\"b\","       \
+    "\"choice\":\"swap\",\"what\":\"on the host\",\"why\":"                 \
+    "\"copies hide\",\"again_s\":0.1,\"copy_s\":0.05}],\"policies\":["      \
+    "{\"name\":\"recompute\",\"fits\":true,\"step_s\":1.22},{\"name\":"     \
+    "\"keep\",\"fits\":false,\"step_s\":0.61}]},\"network\":{\"topology\":" \
     "\"torus:2x2\",\"hosts\":4,\"link_bytes\":[1,2,3,4,5,6,7,8]}"
 #define PROJECT                                                       \
     "{\"schema\":\"paradl.project/1\",\"model\":\"m<1>\",\"system\":" \
@@ -189,14 +196,24 @@ static void alike_clients_stand_side_by_side(void **state)
     "\"ratio\": 0.5}, {\"key\": \"time.forward_s\", \"a\": 1, \"b\": 0.5, " \
     "\"ratio\": 0.5}, {\"key\": \"note\", \"a\": null, \"b\": \"<b>\"}]}"
 
+#define FIT_IN                                                                \
+    "{\"schema\":\"paradl.fit-in/1\",\"model\":\"m\",\"system\":\"s\","       \
+    "\"as_asked\":{\"fits\":true,\"pes\":1,\"batch\":8,\"strategy\":"         \
+    "\"s<1>\",\"step_s\":1,\"peak_bytes\":9},\"most_layers\":{\"fits\":"      \
+    "false},\"methods\":[{\"name\":\"in core\",\"batch\":8,\"fits\":true,"    \
+    "\"samples_per_s\":8},{\"name\":\"in core\",\"batch\":16,\"fits\":false," \
+    "\"samples_per_s\":null},{\"name\":\"karma\",\"batch\":8,\"fits\":true,"  \
+    "\"samples_per_s\":8},{\"name\":\"karma\",\"batch\":16,\"fits\":true,"    \
+    "\"samples_per_s\":7}]}"
+
 static void every_schema_has_its_page(void **state)
 {
     static const struct {
         const char *json;
         int charts;
-    } cases[] = {{PLAN, 4},    {COMPARE, 2},  {SIMULATE, 3},
-                 {PROJECT, 5}, {SCALE, 2},    {VALIDATE, 1},
-                 {HERE, 4},    {FEDERATE, 4}, {SIDES, 1}};
+    } cases[] = {{PLAN, 4},  {COMPARE, 2},  {SIMULATE, 3}, {PROJECT, 5},
+                 {SCALE, 2}, {VALIDATE, 1}, {HERE, 4},     {FEDERATE, 4},
+                 {SIDES, 1}, {FIT_IN, 1}};
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -213,7 +230,8 @@ static void every_schema_has_its_page(void **state)
     }
     assert_string_equal(pdl_report_schema_at(0), "plan");
     assert_string_equal(pdl_report_schema_at(8), "compare");
-    assert_null(pdl_report_schema_at(9));
+    assert_string_equal(pdl_report_schema_at(9), "fit-in");
+    assert_null(pdl_report_schema_at(10));
 }
 
 static void names_and_reasons_are_escaped_everywhere(void **state)
@@ -243,6 +261,10 @@ static void a_projection_has_all_its_pictures(void **state)
                                        "id=\"links-chart\"",
                                        "id=\"schedule-chart\"",
                                        "data-path=\"schedule\"",
+                                       "id=\"outofcore\"",
+                                       "a&lt;1&gt;..b",
+                                       "2.00", /* times the step */
+                                       "1.00, does not fit",
                                        "too &lt;slow&gt;",
                                        "m&lt;1&gt;",
                                        "bandwidth, &lt;leaf&gt;"};

@@ -31,6 +31,8 @@ static const struct pdl_opt opts[] = {
     {"offload", 0, PDL_OPT_TEXT, AT(offload), "WHETHER", "auto|none",
      "auto: also with what is decided by block: kept, made again, or on the "
      "host; none: without the host's memory"},
+    {"report", 0, PDL_OPT_TEXT, AT(report), "FILE.html", NULL,
+     "also write a page with charts"},
 };
 // clang-format on
 #undef AT
@@ -335,6 +337,12 @@ static enum pdl_status answer(struct cli_fit *k, struct cli_fit_answers *x,
         st = within(k, true, &x->deadline, err);
     if (st == PDL_OK && k->o->budget > 0)
         st = within(k, false, &x->budget, err);
+    if (st == PDL_OK && k->o->offload && strcmp(k->o->offload, "auto") == 0 &&
+        (x->as_asked.fits || x->batch.fits))
+        cli_methods(k->j,
+                    x->as_asked.fits ? x->as_asked.strategy : x->batch.strategy,
+                    x->as_asked.fits ? q->batch : x->batch.batch,
+                    x->batch.fits ? x->batch.batch : q->batch, &x->methods);
     return st;
 }
 
@@ -374,6 +382,41 @@ settle_train(struct options *o, const struct pdl_model *m, struct pdl_err *err)
                           (long long)m->tokens);
 }
 
+static void write_json(struct pdl_sink *out, const struct pdl_args *args,
+                       const struct cli_fit *k, const struct cli_fit_answers *x)
+{
+    struct pdl_json w;
+    struct pdl_buf line;
+
+    pdl_json_init(&w, out);
+    pdl_json_schema(&w, "fit-in");
+    pdl_buf_init(&line);
+    cli_command_line(&cli_fit_in, args, &line.sink);
+    pdl_json_kstr(&w, "command", line.text);
+    pdl_buf_free(&line);
+    cli_fit_json(&w, k, x);
+    pdl_json_end(&w);
+}
+
+static int tell(const struct pdl_args *args, const struct cli_fit *k,
+                const struct cli_fit_answers *x)
+{
+    struct pdl_buf json;
+    int rc = EXIT_OK;
+
+    if (args->json)
+        write_json(cli_out(), args, k, x);
+    else
+        cli_fit_text(k, x);
+    if (!k->o->report)
+        return rc;
+    pdl_buf_init(&json);
+    write_json(&json.sink, args, k, x);
+    rc = cli_report(&json, k->o->report);
+    pdl_buf_free(&json);
+    return rc;
+}
+
 static int fit_in(const struct pdl_args *args)
 {
     struct options o = *(const struct options *)args->opts;
@@ -381,6 +424,7 @@ static int fit_in(const struct pdl_args *args)
     struct cli_fit_answers x = {.as_asked = {.fits = false}};
     struct pdl_err err = {"", ""};
     enum pdl_status st = sensible(args, &o, &err);
+    int rc;
 
     if (st != PDL_OK) {
         pdl_hint(&err, "see 'paradl fit-in --help'");
@@ -403,15 +447,10 @@ static int fit_in(const struct pdl_args *args)
     if (st == PDL_OK && x.as_asked.fits) /* for its notes */
         st = cli_job_price(&o.q, x.as_asked.strategy, k.j, &err);
     pdl_progress_end(&k.progress);
-    if (st == PDL_OK && args->json)
-        cli_fit_json(&k, &x);
-    else if (st == PDL_OK)
-        cli_fit_text(&k, &x);
+    rc = st != PDL_OK ? cli_fail(st, &err) : tell(args, &k, &x);
     cli_job_close(k.j);
     pdl_arena_destroy(k.arena);
-    return st != PDL_OK      ? cli_fail(st, &err)
-           : x.as_asked.fits ? EXIT_OK
-                             : EXIT_NO;
+    return rc != EXIT_OK || x.as_asked.fits ? rc : EXIT_NO;
 }
 
 const struct pdl_cmd cli_fit_in = {

@@ -74,32 +74,30 @@ static void notes_of(const struct cli_fit *k, const struct cli_fit_answers *x,
         note_tight(x, out);
 }
 
-void cli_fit_json(const struct cli_fit *k, const struct cli_fit_answers *x)
+void cli_fit_json(struct pdl_json *w, const struct cli_fit *k,
+                  const struct cli_fit_answers *x)
 {
     struct cli_notes notes;
-    struct pdl_json w;
 
-    pdl_json_init(&w, cli_out());
-    pdl_json_schema(&w, "fit-in");
-    pdl_json_kstr(&w, "model", k->model);
-    pdl_json_kstr(&w, "system", k->o->q.system);
-    pdl_json_kstr(&w, "framework", k->whose.name);
-    pdl_json_kstr(&w, "framework_why", k->whose.why);
-    pdl_json_kint(&w, "searches", k->searches);
-    one_json(&w, k, "as_asked", &x->as_asked);
-    one_json(&w, k, "largest_batch", &x->batch);
-    one_json(&w, k, "fewest_pes", &x->pes);
+    pdl_json_kstr(w, "model", k->model);
+    pdl_json_kstr(w, "system", k->o->q.system);
+    pdl_json_kstr(w, "framework", k->whose.name);
+    pdl_json_kstr(w, "framework_why", k->whose.why);
+    pdl_json_kint(w, "searches", k->searches);
+    one_json(w, k, "as_asked", &x->as_asked);
+    one_json(w, k, "largest_batch", &x->batch);
+    one_json(w, k, "fewest_pes", &x->pes);
     if (k->j->model->tokens > 0)
-        one_json(&w, k, "longest_sequence", &x->sequence);
+        one_json(w, k, "longest_sequence", &x->sequence);
     if (cli_fit_layers(k->model) > 0)
-        one_json(&w, k, "most_layers", &x->layers);
+        one_json(w, k, "most_layers", &x->layers);
     if (k->o->deadline_s > 0)
-        one_json(&w, k, "deadline", &x->deadline);
+        one_json(w, k, "deadline", &x->deadline);
     if (k->o->budget > 0)
-        one_json(&w, k, "budget", &x->budget);
+        one_json(w, k, "budget", &x->budget);
+    cli_methods_json(w, &x->methods);
     notes_of(k, x, &notes);
-    cli_notes_json(&w, &notes);
-    pdl_json_end(&w);
+    cli_notes_json(w, &notes);
 }
 
 /* The size that the question is about may be larger. */
@@ -164,6 +162,7 @@ void cli_fit_text(const struct cli_fit *k, const struct cli_fit_answers *x)
         one_text(k, "in time", &x->deadline);
     if (k->o->budget > 0)
         one_text(k, "within budget", &x->budget);
+    cli_methods_text(&x->methods);
     pdl_printf(cli_out(), "%lld searches; sizes are tried by doubling%s\n",
                (long long)k->searches,
                x->batch.most || x->sequence.most || x->layers.most

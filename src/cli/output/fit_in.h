@@ -10,7 +10,7 @@ struct options {
     int64_t train;
     double tokens;
     double deadline_s, budget;
-    const char *offload;
+    const char *offload, *report;
 };
 
 /* One search: model, PEs and batch, and its best plan. */
@@ -35,9 +35,24 @@ struct cli_fit {
     char what[40]; /* of the progress */
 };
 
+/* methods.c: samples a second, 0 where it does not fit. */
+enum { CLI_METHODS = 16, CLI_METHOD_BATCHES = 6 };
+struct cli_methods {
+    int n, nmethods;
+    int64_t batch[CLI_METHOD_BATCHES];
+    const char *name[CLI_METHODS];
+    double rate[CLI_METHODS][CLI_METHOD_BATCHES];
+};
+/* Of batches that double; none of a strategy with stages. */
+void cli_methods(const struct cli_job *j, const char *strategy, int64_t from,
+                 int64_t to, struct cli_methods *out);
+void cli_methods_text(const struct cli_methods *m);
+void cli_methods_json(struct pdl_json *w, const struct cli_methods *m);
+
 struct cli_fit_answers {
     struct cli_fit_trial as_asked, batch, pes, sequence, layers, deadline,
         budget;
+    struct cli_methods methods; /* with --offload auto */
 };
 
 /* Layers that the model has. */
@@ -46,7 +61,8 @@ int64_t cli_fit_layers(const char *model);
 double cli_fit_train_s(const struct cli_fit *k, const struct cli_fit_trial *t);
 double cli_fit_train_cost(const struct cli_fit *k,
                           const struct cli_fit_trial *t);
-void cli_fit_json(const struct cli_fit *k, const struct cli_fit_answers *x);
+void cli_fit_json(struct pdl_json *w, const struct cli_fit *k,
+                  const struct cli_fit_answers *x);
 void cli_fit_text(const struct cli_fit *k, const struct cli_fit_answers *x);
 
 #endif

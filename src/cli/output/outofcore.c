@@ -8,6 +8,14 @@
 
 static const double FULL = .9; /* of the time a link could be busy */
 
+static const char *const verbs[PDL_KARMA_NCHOICES] = {
+    "kept",
+    "made again",
+    "on the host",
+    "made again, inputs on the host",
+    "made again in part",
+    "made again in part, the rest on the host"};
+
 static bool decide(pdl_arena *a, const struct cli_job *j,
                    struct pdl_outofcore *out)
 {
@@ -22,64 +30,7 @@ static bool decide(pdl_arena *a, const struct cli_job *j,
            out->plan.choice;
 }
 
-/* ---- JSON ---------------------------------------------------------------- */
-
-static void policies_json(struct pdl_json *w, pdl_arena *a,
-                          const struct pdl_outofcore *x)
-{
-    const struct pdl_karma_policy *p;
-
-    pdl_json_key(w, "policies");
-    pdl_json_array(w);
-    for (int i = 0; (p = pdl_karma_policy_at(i)) != NULL; i++) {
-        struct pdl_karma_plan plan;
-
-        if (pdl_karma_follow(a, &x->karma, p, &plan, NULL) != PDL_OK)
-            continue;
-        pdl_json_row(w);
-        pdl_json_kstr(w, "name", p->name);
-        pdl_json_kbool(w, "fits", plan.step.fits);
-        pdl_json_knum(w, "step_s", plan.step.step_s + x->rest_s);
-        pdl_json_end(w);
-    }
-    pdl_json_end(w);
-}
-
-void cli_outofcore_json(struct pdl_json *w, const struct cli_job *j)
-{
-    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
-    struct pdl_outofcore x;
-
-    if (!decide(a, j, &x)) {
-        pdl_arena_destroy(a);
-        return;
-    }
-    pdl_json_key(w, "out_of_core");
-    pdl_json_object(w);
-    pdl_json_knum(w, "in_core_s", x.in_core.step_s);
-    pdl_json_kbool(w, "in_core_fits", x.in_core.feasible);
-    pdl_json_knum(w, "planned_s", x.plan.step.step_s + x.rest_s);
-    pdl_json_knum(w, "bound_s",
-                  x.plan.bound_s > 0 ? x.plan.bound_s + x.rest_s : 0);
-    pdl_json_kint(w, "ahead", x.plan.ahead);
-    pdl_json_key(w, "blocks");
-    pdl_json_array(w);
-    for (int i = 0; i < x.nunits; i++) {
-        const char *const *names = x.names + (ptrdiff_t)2 * i;
-
-        pdl_json_row(w);
-        pdl_json_kstr(w, "first", names[0]);
-        pdl_json_kstr(w, "last", names[1]);
-        pdl_json_kstr(w, "choice", pdl_karma_word(x.plan.choice[i]));
-        pdl_json_end(w);
-    }
-    pdl_json_end(w);
-    policies_json(w, a, &x);
-    pdl_json_end(w);
-    pdl_arena_destroy(a);
-}
-
-/* ---- for people ---------------------------------------------------------- */
+/* ---- why ----------------------------------------------------------------- */
 
 /* Seconds of a run of blocks: to make them again, to copy them one way. */
 static void costs(const struct pdl_outofcore *x, int from, int to,
@@ -115,14 +66,13 @@ static void busy(const struct pdl_outofcore *x, double *out, double *in)
     *in = s->in_busy_s / (states ? s->step_s : s->step_s - s->forward_s);
 }
 
-static const char *reason(const struct pdl_outofcore *x, int from, int to,
-                          double again, double copy)
+static const char *reason(const struct pdl_outofcore *x, int from, double again,
+                          double copy)
 {
     const struct pdl_karma_step *s = &x->plan.step;
     double out, in;
     bool full;
 
-    (void)to;
     busy(x, &out, &in);
     full = in > FULL || out > FULL;
     switch (x->plan.choice[from]) {
@@ -144,22 +94,89 @@ static const char *reason(const struct pdl_outofcore *x, int from, int to,
     }
 }
 
+/* ---- JSON ---------------------------------------------------------------- */
+
+static void policies_json(struct pdl_json *w, pdl_arena *a,
+                          const struct pdl_outofcore *x)
+{
+    const struct pdl_karma_policy *p;
+
+    pdl_json_key(w, "policies");
+    pdl_json_array(w);
+    for (int i = 0; (p = pdl_karma_policy_at(i)) != NULL; i++) {
+        struct pdl_karma_plan plan;
+
+        if (pdl_karma_follow(a, &x->karma, p, &plan, NULL) != PDL_OK)
+            continue;
+        pdl_json_row(w);
+        pdl_json_kstr(w, "name", p->name);
+        pdl_json_kbool(w, "fits", plan.step.fits);
+        pdl_json_knum(w, "step_s", plan.step.step_s + x->rest_s);
+        pdl_json_end(w);
+    }
+    pdl_json_end(w);
+}
+
+static void blocks_json(struct pdl_json *w, const struct pdl_outofcore *x)
+{
+    pdl_json_key(w, "blocks");
+    pdl_json_array(w);
+    for (int i = 0; i < x->nunits; i++) {
+        double again, copy;
+
+        costs(x, i, i, &again, &copy);
+        pdl_json_row(w);
+        pdl_json_kstr(w, "first", x->names[(ptrdiff_t)2 * i]);
+        pdl_json_kstr(w, "last", x->names[(ptrdiff_t)2 * i + 1]);
+        pdl_json_kstr(w, "choice", pdl_karma_word(x->plan.choice[i]));
+        pdl_json_kstr(w, "what", verbs[x->plan.choice[i]]);
+        pdl_json_kstr(w, "why", reason(x, i, again, copy));
+        pdl_json_knum(w, "again_s", again);
+        pdl_json_knum(w, "copy_s", copy);
+        pdl_json_end(w);
+    }
+    pdl_json_end(w);
+}
+
+void cli_outofcore_json(struct pdl_json *w, const struct cli_job *j)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct pdl_outofcore x;
+    double out, in;
+
+    if (!decide(a, j, &x)) {
+        pdl_arena_destroy(a);
+        return;
+    }
+    pdl_json_key(w, "out_of_core");
+    pdl_json_object(w);
+    pdl_json_knum(w, "in_core_s", x.in_core.step_s);
+    pdl_json_kbool(w, "in_core_fits", x.in_core.feasible);
+    pdl_json_knum(w, "planned_s", x.plan.step.step_s + x.rest_s);
+    pdl_json_knum(w, "bound_s",
+                  x.plan.bound_s > 0 ? x.plan.bound_s + x.rest_s : 0);
+    pdl_json_kint(w, "ahead", x.plan.ahead);
+    busy(&x, &out, &in);
+    pdl_json_knum(w, "out_busy", out);
+    pdl_json_knum(w, "in_busy", in);
+    pdl_json_knum(w, "wait_s", x.plan.step.wait_s);
+    blocks_json(w, &x);
+    policies_json(w, a, &x);
+    pdl_json_end(w);
+    pdl_arena_destroy(a);
+}
+
+/* ---- for people ---------------------------------------------------------- */
+
 static void run_text(const struct pdl_outofcore *x, int from, int to)
 {
-    static const char *const verbs[PDL_KARMA_NCHOICES] = {
-        "kept",
-        "made again",
-        "on the host",
-        "made again, inputs on the host",
-        "made again in part",
-        "made again in part, the rest on the host"};
     double again, copy;
     char a[32], b[32];
 
     costs(x, from, to, &again, &copy);
     cli_say(4, "  %s..%s: %s: %s (again %s, a copy %s)",
             x->names[(ptrdiff_t)2 * from], x->names[(ptrdiff_t)2 * to + 1],
-            verbs[x->plan.choice[from]], reason(x, from, to, again, copy),
+            verbs[x->plan.choice[from]], reason(x, from, again, copy),
             pdl_unit_format(again, PDL_UNIT_SECONDS, a, sizeof a),
             pdl_unit_format(copy, PDL_UNIT_SECONDS, b, sizeof b));
 }

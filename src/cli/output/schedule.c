@@ -3,8 +3,9 @@
  * When a step does what, for a picture: the operations of the timeline joined
  * to tasks. A pipeline has one row for each lane, its tasks are the passes of
  * a micro-batch; without one there is a row for computation and one for the
- * network, and neighbouring operations of a pass are one task. The earliest
- * MOST tasks are kept. */
+ * network, where anything is copied to the host one for each way, and one for
+ * what the host updates; neighbouring operations of a pass are one task. The
+ * earliest MOST tasks are kept. */
 #include "cli/output/projection.h"
 
 #include <math.h>
@@ -12,7 +13,12 @@
 #include <stdlib.h>
 
 enum { MOST = 10000 };
-enum kind { FORWARD, BACKWARD, UPDATE, EXCHANGE, COLLECTIVE, WEIGHTS };
+enum kind { FORWARD, BACKWARD, UPDATE, EXCHANGE, COLLECTIVE, WEIGHTS, COPY };
+
+/* Without a pipeline; the last are there where something is copied. */
+enum row { COMPUTATION, NETWORK, COPIES_OUT, COPIES_IN, HOST, ROWS };
+static const char *const row_names[ROWS] = {"computation", "network",
+                                            "copies out", "copies in", "host"};
 
 struct task {
     int row;
@@ -27,6 +33,7 @@ struct schedule {
     struct task *task;
     int64_t n;
     double least_s; /* gaps below this are not seen */
+    int rows;
 };
 
 static void mark(struct schedule *s, int first, int nitems, char phase)
@@ -42,16 +49,33 @@ static bool is_comm(enum pdl_plan_op_kind kind)
            kind != PDL_PLAN_OP_SLICE;
 }
 
+static enum row row_of(const struct pdl_plan *p, const struct pdl_plan_op *o)
+{
+    switch (o->kind) {
+    case PDL_PLAN_OP_COPY_OUT:
+        return COPIES_OUT;
+    case PDL_PLAN_OP_COPY_IN:
+        return COPIES_IN;
+    case PDL_PLAN_OP_UPDATE:
+        return o->nout > 0 && p->tensors[o->out[0]].host ? HOST : COMPUTATION;
+    default:
+        return is_comm(o->kind) ? NETWORK : COMPUTATION;
+    }
+}
+
 static struct task of_event(const struct schedule *s, const struct pdl_event *e)
 {
-    bool comm = is_comm(s->p->ops[e->op].kind), pipe = s->p->nstages > 1;
-    struct task t = {.row = pipe ? pdl_plan_lane(s->p, e->stage) : comm,
+    enum row row = row_of(s->p, &s->p->ops[e->op]);
+    bool comm = row == NETWORK, pipe = s->p->nstages > 1;
+    struct task t = {.row = pipe ? pdl_plan_lane(s->p, e->stage) : (int)row,
                      .kind = (enum kind)s->phase[e->op],
                      .micro = e->micro,
                      .start_s = fmax(e->start_s, 0), /* sums leave 1e-16 */
                      .end_s = fmax(e->start_s + e->seconds, 0)};
 
-    if (comm && e->micro < 0)
+    if (row == COPIES_OUT || row == COPIES_IN)
+        t.kind = COPY;
+    else if (comm && e->micro < 0)
         t.kind = EXCHANGE;
     else if (comm && !pipe)
         t.kind = COLLECTIVE;
@@ -61,7 +85,7 @@ static struct task of_event(const struct schedule *s, const struct pdl_event *e)
 /* Without a pipeline the rows alternate: the last task of the same row. */
 static struct task *last_of(struct schedule *s, const struct task *t)
 {
-    for (int64_t i = s->n - 1; i >= 0 && i > s->n - 3; i--)
+    for (int64_t i = s->n - 1; i >= 0 && i >= s->n - s->rows; i--)
         if (s->task[i].row == t->row && s->task[i].kind == t->kind &&
             s->task[i].micro == t->micro)
             return &s->task[i];
@@ -110,6 +134,12 @@ static bool make(pdl_arena *a, const struct cli_job *j, struct schedule *s)
         mark(s, x->first_update, x->nupdate, UPDATE);
     }
     s->least_s = j->x.step_s / 1000;
+    s->rows = NETWORK + 1;
+    for (int64_t i = 0; i < line.n; i++) {
+        int n = (int)row_of(s->p, &s->p->ops[line.events[i].op]) + 1;
+
+        s->rows = n > s->rows ? (n > COPIES_IN ? n : COPIES_IN + 1) : s->rows;
+    }
     for (int64_t i = 0; i < line.n; i++)
         add(s, &line.events[i]);
     qsort(s->task, (size_t)s->n, sizeof *s->task, by_start);
@@ -122,10 +152,8 @@ static void write_rows(struct pdl_json *w, const struct schedule *s)
 
     pdl_json_key(w, "rows");
     pdl_json_flat(w);
-    if (s->p->nstages == 1) {
-        pdl_json_str(w, "computation");
-        pdl_json_str(w, "network");
-    }
+    for (int i = 0; s->p->nstages == 1 && i < s->rows; i++)
+        pdl_json_str(w, row_names[i]);
     for (int i = 0; s->p->nstages > 1 && i < s->p->lanes; i++) {
         snprintf(name, sizeof name, "stage %d", i);
         pdl_json_str(w, name);
@@ -136,7 +164,8 @@ static void write_rows(struct pdl_json *w, const struct schedule *s)
 void cli_schedule_json(struct pdl_json *w, const struct cli_job *j)
 {
     static const char *const names[] = {"forward",  "backward",   "update",
-                                        "exchange", "collective", "weights"};
+                                        "exchange", "collective", "weights",
+                                        "copy"};
     pdl_arena *a = pdl_arena_create((size_t)1 << 30);
     struct schedule s = {.n = 0};
 

@@ -2,7 +2,8 @@
  *
  * A step as a Chrome trace (the "Trace Event Format" that chrome://tracing and
  * Perfetto read): one process a stage, one thread a stream: computation,
- * messages between PEs, collectives of each group, exchange of gradients. */
+ * messages between PEs, copies to and from the host and what it updates,
+ * collectives of each group, exchange of gradients. */
 #include "cli/output/projection.h"
 
 #include <stdio.h>
@@ -10,46 +11,49 @@
 
 enum { MAX_STREAMS = 64 };
 
-struct stream {
-    char name[64];
-    uint32_t group;
-    bool gradients;
-};
-
 struct trace {
     const struct cli_job *j;
     struct pdl_json w;
-    struct stream stream[MAX_STREAMS];
+    char stream[MAX_STREAMS][64];
     int nstreams;
 };
 
-/* 0: computation, 1: messages between PEs, then collectives. */
+/* A stream of its own for each purpose and group. */
+static int stream_at(struct trace *t, const char *what, uint32_t group)
+{
+    char name[sizeof *t->stream];
+    size_t n = (size_t)snprintf(name, sizeof name, "%s", what);
+
+    for (int f = 0; f < t->j->plan->mesh->nfactors; f++)
+        if (group >> f & 1 && n + 5 < sizeof name)
+            n += (size_t)snprintf(name + n, sizeof name - n, " a%d", f);
+    for (int i = 2; i < t->nstreams; i++)
+        if (strcmp(t->stream[i], name) == 0)
+            return i;
+    if (t->nstreams == MAX_STREAMS)
+        return MAX_STREAMS - 1;
+    memcpy(t->stream[t->nstreams], name, sizeof name);
+    return t->nstreams++;
+}
+
+/* 0: computation, 1: messages between PEs, then what there is. */
 static int stream_of(struct trace *t, const struct pdl_event *e)
 {
     const struct pdl_plan_op *o = &t->j->plan->ops[e->op];
-    struct stream *s;
-    size_t n;
 
+    if (o->kind == PDL_PLAN_OP_COPY_OUT)
+        return stream_at(t, "copies out", 0);
+    if (o->kind == PDL_PLAN_OP_COPY_IN)
+        return stream_at(t, "copies in", 0);
+    if (o->kind == PDL_PLAN_OP_UPDATE && o->nout > 0 &&
+        t->j->plan->tensors[o->out[0]].host)
+        return stream_at(t, "host", 0);
     if (o->kind == PDL_PLAN_OP_HALO || o->kind == PDL_PLAN_OP_ROTATE ||
         o->kind == PDL_PLAN_OP_SEND || o->kind == PDL_PLAN_OP_RECV)
         return 1;
     if (o->group == 0)
         return 0;
-    for (int i = 2; i < t->nstreams; i++)
-        if (t->stream[i].group == o->group &&
-            t->stream[i].gradients == (e->micro < 0))
-            return i;
-    if (t->nstreams == MAX_STREAMS)
-        return MAX_STREAMS - 1;
-    s = &t->stream[t->nstreams];
-    s->group = o->group;
-    s->gradients = e->micro < 0;
-    n = (size_t)snprintf(s->name, sizeof s->name, "%s",
-                         s->gradients ? "gradients" : "collectives");
-    for (int f = 0; f < t->j->plan->mesh->nfactors; f++)
-        if (o->group >> f & 1 && n + 5 < sizeof s->name)
-            n += (size_t)snprintf(s->name + n, sizeof s->name - n, " a%d", f);
-    return t->nstreams++;
+    return stream_at(t, e->micro < 0 ? "gradients" : "collectives", o->group);
 }
 
 static void label(struct trace *t, const char *what, int pid, int tid,
@@ -104,7 +108,7 @@ static void write_all(struct trace *t, const struct pdl_timeline *line)
         snprintf(name, sizeof name, "stage %d", s);
         label(t, "process_name", s, 0, name);
         for (int i = 0; i < t->nstreams; i++)
-            label(t, "thread_name", s, i, t->stream[i].name);
+            label(t, "thread_name", s, i, t->stream[i]);
     }
     pdl_json_end(&t->w);
     pdl_json_end(&t->w);
@@ -112,9 +116,7 @@ static void write_all(struct trace *t, const struct pdl_timeline *line)
 
 int cli_job_trace(const struct cli_job *j, const char *path)
 {
-    struct trace t = {.j = j,
-                      .stream = {{.name = "compute"}, {.name = "messages"}},
-                      .nstreams = 2};
+    struct trace t = {.j = j, .stream = {"compute", "messages"}, .nstreams = 2};
     pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
     struct pdl_timeline line;
     struct pdl_err err = {"", ""};
