@@ -65,4 +65,8 @@ for n in 1 2; do
 done
 "$paradl" train $gpt --data synthetic --batch 16 --memory 4MB --steps 1 --no-test |
     grep -q 'decided by the rates of here' || fail "it is not said what was decided"
+"$paradl" train $gpt --data synthetic --batch 16 --memory 4MB --steps 1 --no-test \
+    --system abci-v100 --far . | tr '\n' ' ' | sed 's/  */ /g' |
+    grep -q 'copies [^ ]* [GM]B/s out, [^ ]* [GM]B/s in, by which a step takes' ||
+    fail "it is not said what a file does each way, nor what a step takes"
 exit $bad

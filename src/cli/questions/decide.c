@@ -17,10 +17,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { TRIES = 8 };
@@ -96,30 +97,58 @@ static ssize_t get_bytes(int fd, void *at, size_t n, off_t where)
     return pread(fd, at, n, where);
 }
 
-/* Bytes a second there and back through a file, as the runtime moves them; 0:
- * it cannot be written. The run will say why. */
-static double file_rate(const char *where, char *at)
+static double thread_s(void)
+{
+    struct timespec t = {0, 0};
+
+    (void)!clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Bytes a second each way through a file, as the runtime moves them from the
+ * second step on, and the part of that in which a processor is busy. */
+struct file_rates {
+    double out, in, busy;
+};
+
+static bool try_file(int fd, char *at, struct file_rates *r)
+{
+    double start, middle, end, busy;
+
+    if (posix_fallocate(fd, 0, SAMPLE) != 0 || !whole(put_bytes, fd, at))
+        return false;
+    busy = thread_s();
+    start = pdl_clock_s();
+    if (!whole(put_bytes, fd, at))
+        return false;
+    middle = pdl_clock_s();
+    if (!whole(get_bytes, fd, at))
+        return false;
+    end = pdl_clock_s();
+    if (!(start < middle && middle < end))
+        return false;
+    *r = (struct file_rates){SAMPLE / (middle - start), SAMPLE / (end - middle),
+                             fmin(1, (thread_s() - busy) / (end - start))};
+    return true;
+}
+
+/* False: it cannot be written. The run will say why. */
+static bool file_rates(const char *where, char *at, struct file_rates *r)
 {
     char path[4096];
-    struct stat s;
-    bool folder = stat(where, &s) == 0 && S_ISDIR(s.st_mode);
-    double start, rate = 0;
+    bool ok;
     int fd;
 
-    if (snprintf(path, sizeof path, "%s%s.XXXXXX", where,
-                 folder ? "/paradl-far" : "") >= (int)sizeof path)
-        return 0;
+    if (snprintf(path, sizeof path, "%s/paradl-far.XXXXXX", where) >=
+        (int)sizeof path)
+        return false;
     fd = mkstemp(path);
     if (fd < 0)
-        return 0;
+        return false;
     (void)!unlink(path);
-    if (posix_fallocate(fd, 0, SAMPLE) == 0) {
-        start = pdl_clock_s();
-        if (whole(put_bytes, fd, at) && whole(get_bytes, fd, at))
-            rate = 2.0 * SAMPLE / (pdl_clock_s() - start);
-    }
+    ok = try_file(fd, at, r);
     close(fd);
-    return rate;
+    return ok;
 }
 
 static double copy_rate(char *at)
@@ -136,19 +165,39 @@ static double copy_rate(char *at)
     return best;
 }
 
+/* Of a copy's time what computing lacks: where every processor computes, those
+ * that move a file are taken from its threads. */
+static double taken_by_files(const struct decision *d, double busy)
+{
+    int64_t processors = sysconf(_SC_NPROCESSORS_ONLN);
+    int64_t ranks = pdl_job_plan(d->j)->mesh->pes, threads = d->o->threads;
+    const double none = 1e-9; /* 0: nothing is known */
+
+    if (threads < 1)
+        threads = processors > ranks ? processors / ranks : 1;
+    return ranks * threads < processors ? none
+                                        : fmax(none, busy / (double)threads);
+}
+
 /* What this host's memory, or --far, takes. */
 static void measure(struct decision *d)
 {
     char *at = malloc((size_t)2 * SAMPLE);
-    double rate = 0;
+    struct pdl_host *h = &d->sys.node.host;
+    struct file_rates r;
+    double rate;
 
     if (!at)
         return;
     memset(at, 1, (size_t)2 * SAMPLE);
-    rate = d->o->far ? file_rate(d->o->far, at) : copy_rate(at);
+    if (d->o->far && file_rates(d->o->far, at, &r)) {
+        h->out_bytes_per_s = r.out;
+        h->pcie_bytes_per_s = r.in;
+        h->copy_interference = taken_by_files(d, r.busy);
+    } else if (!d->o->far && (rate = copy_rate(at)) > 0) {
+        h->pcie_bytes_per_s = rate;
+    }
     free(at);
-    if (rate > 0)
-        d->sys.node.host.pcie_bytes_per_s = rate;
 }
 
 static enum pdl_status machine(struct decision *d, struct pdl_err *err)
@@ -167,6 +216,7 @@ static enum pdl_status machine(struct decision *d, struct pdl_err *err)
              : pdl_system_read(d->a,
                                (struct pdl_bytes){GUESSED, sizeof GUESSED - 1},
                                "here", &d->sys, err);
+    d->sys.node.host.out_bytes_per_s = 0;
     if (st == PDL_OK && gpu && d->copy_rate > 0)
         d->sys.node.host.pcie_bytes_per_s = d->copy_rate;
     else if (st == PDL_OK && (!gpu || !(d->sys.node.host.pcie_bytes_per_s > 0)))
@@ -301,10 +351,35 @@ static enum pdl_status decide(struct decision *d, const char *strategy,
                                                   : st;
 }
 
+/* Guessed rates foretell no step. */
+static void say_rates(const struct decision *d)
+{
+    const struct pdl_host *h = &d->sys.node.host;
+    char in[32], out[64] = "", step[64] = "", takes[32], most[32], t[32];
+
+    pdl_unit_format(h->pcie_bytes_per_s, PDL_UNIT_BYTES_S, in, sizeof in);
+    if (h->out_bytes_per_s > 0)
+        snprintf(
+            out, sizeof out, "%s out, ",
+            pdl_unit_format(h->out_bytes_per_s, PDL_UNIT_BYTES_S, t, sizeof t));
+    if (d->o->system)
+        snprintf(step, sizeof step, ", by which a step takes %s",
+                 pdl_unit_format(pdl_job_projection(d->j)->step_s,
+                                 PDL_UNIT_SECONDS, t, sizeof t));
+    cli_say(
+        2,
+        "  decided by the rates of %s, copies %s%s%s%s; the plan takes %s "
+        "on a rank, --memory is %s",
+        d->sys.name, out, in, *out ? " in" : "", step,
+        pdl_unit_format((double)d->taken, PDL_UNIT_BYTES, takes, sizeof takes),
+        pdl_unit_format((double)d->o->memory, PDL_UNIT_BYTES, most,
+                        sizeof most));
+}
+
 static void say(const struct decision *d, bool decided)
 {
     struct cli_job j = {.job = d->j};
-    char a[32], b[32], c[32];
+    char a[32];
 
     if (d->args->json || d->args->quiet)
         return;
@@ -317,14 +392,7 @@ static void say(const struct decision *d, bool decided)
     }
     cli_job_take(&j);
     cli_outofcore_text(&j);
-    cli_say(2,
-            "  decided by the rates of %s, copies %s; the plan takes %s on a "
-            "rank, --memory is %s",
-            d->sys.name,
-            pdl_unit_format(d->sys.node.host.pcie_bytes_per_s, PDL_UNIT_BYTES_S,
-                            a, sizeof a),
-            pdl_unit_format((double)d->taken, PDL_UNIT_BYTES, b, sizeof b),
-            pdl_unit_format((double)d->o->memory, PDL_UNIT_BYTES, c, sizeof c));
+    say_rates(d);
 }
 
 /* The optimizer goes to the host where activations are not enough. */
