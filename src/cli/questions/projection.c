@@ -46,7 +46,6 @@ static enum pdl_status set_texts(pdl_job *j, const struct cli_question *q,
                  {"without", q->without}};
     double memory = 1;
     enum pdl_status st = PDL_OK;
-    int64_t bytes;
 
     if (q->memory &&
         pdl_unit_parse(q->memory, PDL_UNIT_BYTES, &memory, NULL) == PDL_OK &&
@@ -55,9 +54,6 @@ static enum pdl_status set_texts(pdl_job *j, const struct cli_question *q,
                         q->memory);
     if (q->memory && (!q->system || long_name >= (int)sizeof other))
         return pdl_fail(err, PDL_EINVAL, "--memory changes a --system");
-    if (q->memory && pdl_bytes_parse(q->memory, &bytes, NULL) == PDL_OK &&
-        bytes < 1)
-        return pdl_fail(err, PDL_EINVAL, "--memory: more than 0 bytes");
     for (size_t i = 0; i < sizeof texts / sizeof texts[0] && st == PDL_OK; i++)
         st = pdl_job_set(j, texts[i].name, texts[i].value, err);
     return st;
