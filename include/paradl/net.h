@@ -368,6 +368,7 @@ struct pdl_sim_config {
      * surf/precision; 0: its default, 1e-9; below 0: none, times are exact */
     double precision_s;
     bool zero_bytes;     /* latencies only: a lower bound */
+    bool time_only;      /* fill nothing but result.time_s */
     bool links;          /* fill result.links */
     bool bounds;         /* fill the lower bounds: may simulate again */
     bool critical_path;  /* fill result.path */

@@ -417,6 +417,20 @@ static void search(struct cut *c, int *dist, int *queue)
     c->value = value_of(c);
 }
 
+/* Is every way as wide back? Then the reversed graph is the graph itself. */
+static bool is_symmetric(const struct pdl_net *net)
+{
+    for (int i = 0; i < net->nlinks; i++) {
+        const struct pdl_link *l = &net->links[i];
+
+        if (!l->shared &&
+            (l->reverse < 0 ||
+             net->links[l->reverse].bytes_per_s != l->bytes_per_s))
+            return false;
+    }
+    return true;
+}
+
 /* The reversed graph, for one-way networks. */
 static enum pdl_status reversed(pdl_arena *a, const struct pdl_net *net,
                                 struct net_graph *out, struct pdl_err *err)
@@ -462,9 +476,11 @@ static enum pdl_status best_cut(pdl_arena *a, const struct pdl_net *net,
     *c = (struct cut){.net = net, .g = g, .back = back, .n = n};
     if (!dist || !queue || !back)
         return pdl_fail(err, PDL_ENOMEM, "bisection: out of memory");
-    st = reversed(a, net, back, err);
+    st = is_symmetric(net) ? PDL_OK : reversed(a, net, back, err);
     if (st != PDL_OK)
         return st;
+    if (!back->first)
+        c->back = g;
     if (!alloc(a, c))
         return pdl_fail(err, PDL_ENOMEM, "bisection: out of memory");
     search(c, dist, queue);
@@ -494,13 +510,24 @@ enum pdl_status net_bisection(pdl_arena *a, const struct pdl_net *net,
 enum pdl_status net_halves(pdl_arena *a, const struct pdl_net *net,
                            const char **side, struct pdl_err *err)
 {
+    /* the graph of a million hosts is as large as its links */
+    pdl_arena *scratch = pdl_arena_create((size_t)16 << 30);
     struct net_graph g;
     struct cut c;
-    enum pdl_status st = net_graph_make(a, net, NULL, &g, err);
+    enum pdl_status st =
+        scratch ? net_graph_make(scratch, net, NULL, &g, err)
+                : pdl_fail(err, PDL_ENOMEM, "bisection: out of memory");
 
     if (st == PDL_OK)
-        st = best_cut(a, net, &g, &c, err);
-    if (st == PDL_OK)
-        *side = c.side;
+        st = best_cut(scratch, net, &g, &c, err);
+    if (st == PDL_OK) {
+        char *keep = PDL_NEW(a, char, c.n);
+
+        if (keep)
+            *side = memcpy(keep, c.side, (size_t)c.n);
+        else
+            st = pdl_fail(err, PDL_ENOMEM, "bisection: out of memory");
+    }
+    pdl_arena_destroy(scratch);
     return st;
 }

@@ -22,6 +22,7 @@ static enum pdl_status alone(const struct net_sim *s, bool zero_bytes,
         .share = PDL_SHARE_NONE,
         .wire = s->config->wire,
         .zero_bytes = zero_bytes,
+        .time_only = true,
         .memory_limit = s->config->memory_limit,
         .interrupt = s->config->interrupt,
     };

@@ -181,7 +181,8 @@ static enum pdl_status finish(struct net_sim *s, pdl_arena *a,
     const struct net_fold *f = s->wire.model.fold;
     int n = s->traffic->nranks, last = 0;
     double end = 0, *finish_s = PDL_NEW(a, double, n + 1);
-    enum pdl_status st = f ? unfold(s, err) : PDL_OK;
+    bool all = !s->config->time_only;
+    enum pdl_status st = f && all ? unfold(s, err) : PDL_OK;
 
     if (st != PDL_OK)
         return st;
@@ -194,6 +195,9 @@ static enum pdl_status finish(struct net_sim *s, pdl_arena *a,
             last = r;
         }
     }
+    out->time_s = end;
+    if (!all)
+        return PDL_OK;
     st = net_result(a, &s->wire, end, out, err);
     out->finish_s = finish_s;
     out->short_cuts = s->short_cuts;
