@@ -73,6 +73,8 @@ bool cli_is_group(const char *word);
 extern const char cli_notation_topic[];
 bool cli_is_notation(const char *topic);
 void cli_notation(struct pdl_sink *out);
+/* "data,filter": are all of them axes? */
+bool cli_axes_known(const char *list, struct pdl_err *err);
 void cli_notation_man(struct pdl_sink *out);
 /* Says that there is no such command, and which (or the topic of the help, if
  * not NULL) is near. Returns 2. */

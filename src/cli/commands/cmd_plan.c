@@ -591,35 +591,6 @@ static int emit(struct search *s)
     return rc;
 }
 
-/* --strategies names axes; a slip would silently search less. */
-static bool known_axes(const char *list, struct pdl_err *err)
-{
-    for (size_t n; list && *list; list += n + (list[n] == ',')) {
-        struct pdl_suggest s;
-        char word[32];
-        bool known = false;
-
-        n = strcspn(list, ",");
-        snprintf(word, sizeof word, "%.*s", (int)n, list);
-        pdl_suggest_init(&s, word);
-        for (int i = 0; i < PDL_NAXES; i++) {
-            const char *name = pdl_axis_name((enum pdl_axis)i);
-
-            known = known || strcmp(word, name) == 0;
-            pdl_suggest_try(&s, name);
-        }
-        if (known)
-            continue;
-        pdl_fail(err, PDL_EINVAL, "--strategies: no axis '%s'", word);
-        if (pdl_suggest_best(&s))
-            pdl_hint(err, "did you mean '%s'?", pdl_suggest_best(&s));
-        else
-            pdl_hint(err, "write it like data,filter,pipe");
-        return false;
-    }
-    return true;
-}
-
 static bool decides(const struct options *o)
 {
     return o->offload && strcmp(o->offload, "auto") == 0;
@@ -768,7 +739,7 @@ static int plan(const struct pdl_args *args)
 
     if (sensible(&o, args, &err) != PDL_OK)
         return cli_usage(&err);
-    if (!known_axes(o.strategies, &err))
+    if (!cli_axes_known(o.strategies, &err))
         return cli_fail(PDL_EINVAL, &err);
     o.q.model = args->pos[0];
     s.arena = pdl_arena_create(PDL_ARENA_DEFAULT);

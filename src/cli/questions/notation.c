@@ -5,6 +5,9 @@
  * notation' and a section of the manual page. */
 #include "cli/cli_priv.h"
 
+#include "paradl/plan.h"
+
+#include <stdio.h>
 #include <string.h>
 
 // clang-format off
@@ -87,4 +90,33 @@ void cli_notation_man(struct pdl_sink *out)
         pdl_printf(out, ".TP\n.B %s\n%s; e.g. %s\n",
                    words[i].name + strspn(words[i].name, " "), words[i].text,
                    words[i].example);
+}
+
+/* --strategies names axes; a slip would silently search less. */
+bool cli_axes_known(const char *list, struct pdl_err *err)
+{
+    for (size_t n; list && *list; list += n + (list[n] == ',')) {
+        struct pdl_suggest s;
+        char word[32];
+        bool known = false;
+
+        n = strcspn(list, ",");
+        snprintf(word, sizeof word, "%.*s", (int)n, list);
+        pdl_suggest_init(&s, word);
+        for (int i = 0; i < PDL_NAXES; i++) {
+            const char *name = pdl_axis_name((enum pdl_axis)i);
+
+            known = known || strcmp(word, name) == 0;
+            pdl_suggest_try(&s, name);
+        }
+        if (known)
+            continue;
+        pdl_fail(err, PDL_EINVAL, "--strategies: no axis '%s'", word);
+        if (pdl_suggest_best(&s))
+            pdl_hint(err, "did you mean '%s'?", pdl_suggest_best(&s));
+        else
+            pdl_hint(err, "write it like data,filter,pipe");
+        return false;
+    }
+    return true;
 }

@@ -113,6 +113,24 @@ static const struct words {
     {"recompute", "recompute=", "", recompute, AT(recompute)},
 };
 enum { NWORDS = sizeof words / sizeof words[0] };
+
+/* Words of other lists, and what of the abilities they set: a bit, or a flag. */
+// clang-format off
+static const struct choice {
+    const char *key, *word, *all;
+    size_t at;
+    uint32_t bit;
+    bool flag; /* bit 0: what it becomes */
+} choices[] = {
+    {"optimizers", "sgd", "sgd or adam", AT(optimizers), 1 << 1, false},
+    {"optimizers", "adam", "sgd or adam", AT(optimizers), 1 << 2, false},
+    {"offload", "optimizer", "optimizer or activations", AT(offload_optimizer), 0, true},
+    {"offload", "activations", "optimizer or activations", AT(offload_activations), 0, true},
+    {"overlap", "on", "on or off", AT(known), 0, true}, /* nothing more */
+    {"overlap", "off", "on or off", AT(overlaps), 0, false},
+};
+// clang-format on
+enum { NCHOICES = sizeof choices / sizeof choices[0] };
 #undef AT
 
 static enum pdl_status read_word(const struct framework_reader *r,
@@ -158,55 +176,30 @@ static enum pdl_status read_precision(const struct framework_reader *r,
     return PDL_OK;
 }
 
-static enum pdl_status read_optimizer(const struct framework_reader *r,
-                                      const struct pdl_doc *d, uint32_t *set)
+static enum pdl_status read_choice(const struct framework_reader *r,
+                                   const char *key, const struct pdl_doc *d,
+                                   struct pdl_abilities *out)
 {
-    const char *text = "";
+    const char *text = "", *all = "";
     enum pdl_status st = pdl_doc_str(d, &text, r->err);
 
-    if (st != PDL_OK)
-        return st;
-    if (strcmp(text, "sgd") != 0 && strcmp(text, "adam") != 0)
-        return pdl_doc_fail(d, r->err, "optimizers: '%.40s' is not sgd or adam",
-                            text);
-    *set |= *text == 'a' ? UINT32_C(1) << 2 : UINT32_C(1) << 1;
-    return PDL_OK;
-}
+    for (int i = 0; i < NCHOICES && st == PDL_OK; i++) {
+        void *at = (char *)out + choices[i].at;
 
-static enum pdl_status read_offload(const struct framework_reader *r,
-                                    const struct pdl_doc *d,
-                                    struct pdl_abilities *out)
-{
-    const char *text = "";
-    enum pdl_status st = pdl_doc_str(d, &text, r->err);
-
-    if (st != PDL_OK)
-        return st;
-    if (strcmp(text, "optimizer") == 0)
-        out->offload_optimizer = true;
-    else if (strcmp(text, "activations") == 0)
-        out->offload_activations = true;
-    else
-        return pdl_doc_fail(d, r->err,
-                            "offload: '%.40s' is not optimizer or activations",
-                            text);
-    return PDL_OK;
-}
-
-static enum pdl_status read_overlap(const struct framework_reader *r,
-                                    const struct pdl_doc *d,
-                                    struct pdl_abilities *out)
-{
-    const char *text = "";
-    enum pdl_status st = pdl_doc_str(d, &text, r->err);
-
-    if (st != PDL_OK)
-        return st;
-    if (strcmp(text, "on") != 0 && strcmp(text, "off") != 0)
-        return pdl_doc_fail(d, r->err, "overlap: '%.40s' is not on or off",
-                            text);
-    out->overlaps = out->overlaps && strcmp(text, "on") == 0;
-    return PDL_OK;
+        if (strcmp(choices[i].key, key) != 0)
+            continue;
+        all = choices[i].all;
+        if (strcmp(choices[i].word, text) != 0)
+            continue;
+        if (choices[i].bit)
+            *(uint32_t *)at |= choices[i].bit;
+        else
+            *(bool *)at = choices[i].flag;
+        return PDL_OK;
+    }
+    return st == PDL_OK ? pdl_doc_fail(d, r->err, "%s: '%.40s' is not %s", key,
+                                       text, all)
+                        : st;
 }
 
 static enum pdl_status read_never(const struct framework_reader *r,
@@ -249,13 +242,9 @@ static enum pdl_status read_item(const struct framework_reader *r,
                              (uint32_t *)(void *)((char *)out + words[i].at));
     if (strcmp(key, "precisions") == 0)
         return read_precision(r, d, &out->precisions);
-    if (strcmp(key, "optimizers") == 0)
-        return read_optimizer(r, d, &out->optimizers);
-    if (strcmp(key, "overlap") == 0)
-        return read_overlap(r, d, out);
     if (strcmp(key, "never_on") == 0)
         return read_never(r, d, out);
-    return read_offload(r, d, out);
+    return read_choice(r, key, d, out);
 }
 
 static enum pdl_status read_lists(const struct framework_reader *r,
