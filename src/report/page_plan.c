@@ -79,7 +79,8 @@ static void say_ties(struct report_page *p, const struct plans *all)
         n++;
     if (n > 1)
         report_para(p->out,
-                    "%d plans are ties: less than %.0f %% apart, which "
+                    "%d plans are ties: what 9 of 10 of their steps are "
+                    "shorter than is less than %.0f %% apart, which "
                     "projections cannot tell from each other. The simplest is "
                     "first: %s.",
                     n, 100 * PDL_TIE, all->list[0].strategy);

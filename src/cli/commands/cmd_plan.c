@@ -338,7 +338,8 @@ static void print_ties(const struct search *s, int show)
         return;
     if (show > 1 && l[1].tie == 1)
         cli_say(2,
-                "= ties with *: less than %.0f %% apart, which projections "
+                "= ties with *: less than %.0f %% apart in UP TO, which "
+                "projections "
                 "cannot tell from each other; the simplest is first. UP TO: 9 "
                 "of 10 steps are shorter; what was measured less is less sure",
                 100 * PDL_TIE);
