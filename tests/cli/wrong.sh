@@ -80,7 +80,11 @@ for to in dir nodir/x /dev/full; do
     try report job.json -o $to
 done
 ls
-echo "== what holds nothing"
+echo "== what holds nothing, or more than there is"
+for o in "--measured-step 1e300s" "--measured-step 0" "--seconds=-1s"; do
+    $paradl plan gpt2 --system dgx-h100 --pes 8 --batch 8 --against data=8 $o; echo "rc $?"
+done
+$paradl project gpt2 --system dgx-h100 --strategy data=8 --batch 8 --measured-step 1e10s; echo "rc $?"
 $paradl plan gpt2 --system dgx-h100 --pes 8 --batch 8 --tokens -5; echo "rc $?"
 $paradl plan gpt2 --system dgx-h100 --pes 8 --batch 8 --memory 0; echo "rc $?"
 $paradl plan megatron-1t --system dgx-a100 --pes 8 --batch 8 --top 1 | tail -n 3

@@ -669,10 +669,13 @@ static enum pdl_status sensible(const struct options *o,
         return PDL_EINVAL;
     }
     if (pdl_opt_given(&cli_plan, args, "measured-step") &&
-        (!o->against || !(o->measured_s > 0)))
+        (!o->against || !(o->measured_s > 0) || o->measured_s > CLI_LONGEST_S))
         st = pdl_fail(err, PDL_EINVAL,
-                      "--measured-step is more than 0, and of "
-                      "the strategy that --against names");
+                      "--measured-step is more than 0, at most %.0g s, and of "
+                      "the strategy that --against names",
+                      CLI_LONGEST_S);
+    if (o->seconds < 0)
+        st = pdl_fail(err, PDL_EINVAL, "--seconds is no less than 0");
     if (pdl_opt_given(&cli_plan, args, "tokens") && !(o->tokens > 0))
         st = pdl_fail(err, PDL_EINVAL, "--tokens is more than 0");
     if (st == PDL_OK)

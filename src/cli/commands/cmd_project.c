@@ -325,9 +325,12 @@ static enum pdl_status asked(const struct answer *x, bool *whole,
         st = cli_epochs_asked(&o->epoch, x->q->dataset, err);
     if (st == PDL_OK)
         st = cli_whole_asked(&o->run, whole, err);
-    if (st == PDL_OK && !(o->measured_s > 0) &&
+    if (st == PDL_OK &&
+        !(o->measured_s > 0 && o->measured_s <= CLI_LONGEST_S) &&
         pdl_opt_given(&cli_project, args, "measured-step"))
-        st = pdl_fail(err, PDL_EINVAL, "--measured-step is more than 0");
+        st = pdl_fail(err, PDL_EINVAL,
+                      "--measured-step is more than 0, at most %.0g s",
+                      CLI_LONGEST_S);
     if (st == PDL_OK && args->npos > 1 && !o->from) {
         st = pdl_fail(err, PDL_EINVAL, "one MODEL, not two: '%.60s'",
                       args->pos[1]);

@@ -74,6 +74,9 @@ struct cli_question {
      "bind symbolic dimensions of the model"}
 // clang-format on
 
+/* The longest step that anybody measures: as in files of runs. */
+static const double CLI_LONGEST_S = 1e9;
+
 /* A job, and what it has made so far. */
 struct cli_job {
     pdl_job *job;
