@@ -4,7 +4,9 @@ SHELL := /bin/sh
 BUILD := build
 CMAKE := cmake -G Ninja -S .
 NINJA := ninja
-CTEST := ctest -j2 --output-on-failure --no-tests=error --test-dir
+# Three at a time on two processors: some tests wait more than they compute, for
+# a rank that is lost, a run that is killed, a disk.
+CTEST := ctest -j3 --output-on-failure --no-tests=error --test-dir
 PREFIX ?= /usr/local
 
 .PHONY: all demo check check-build check-asan check-tests check-code check-long \

@@ -23,7 +23,7 @@ one() { # script
 }
 export -f one
 # The longest first: what begins late and takes long keeps one processor alone.
-first=("$here"/{run_torch,packages,tv_torch,python_torch}.sh)
+first=("$here"/{run_torch,packages,ns3_packets,tv_torch,python_torch}.sh)
 find "$here" -name '*.sh' ! -name run.sh -print0 | sort -z |
     grep -zvxFf <(printf '%s\n' "${first[@]}") |
     cat <(printf '%s\0' "${first[@]}") - | xargs -0 -P2 -I{} bash -c 'one "$1"' one {}
