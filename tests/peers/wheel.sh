@@ -1,6 +1,7 @@
 #!/bin/bash
 # The wheel: built, installed into an empty environment by its file alone, the
-# package's own tests run there; the tag fits the symbols. Also the types: mypy.
+# package's own tests run there; the tag fits the symbols; it and the sdist are
+# the same bits where they are made again. Also the types: mypy.
 # 77 without Debian's python3-venv.
 paradl=$1
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -23,8 +24,11 @@ must() { # what, command...
 }
 build=$(dirname "$paradl")
 # of the objects that were just built: compiled again they would be the same
-must "build" env PDL_WHEEL_BUILD="$tmp/build" PDL_WHEEL_LIBRARY="$(realpath "$build/libparadl.a")" \
-    "$root/tools/pep517.py" wheel "$tmp/dist"
+pack() { # what, folder
+    must "$1" env PDL_WHEEL_BUILD="$tmp/$2-build" PDL_WHEEL_LIBRARY="$(realpath "$build/libparadl.a")" \
+        "$root/tools/pep517.py" "$1" "$tmp/$2"
+}
+pack wheel dist
 wheel=$(ls "$tmp"/dist/*.whl)
 must "environment" $python -m venv "$tmp/env"
 must "install" "$tmp/env/bin/pip" install --no-index "$wheel"
@@ -42,7 +46,10 @@ if command -v mypy >/dev/null; then
 else
     echo "wheel: no mypy: types are not checked"
 fi
-must "a wheel again" "$root/tools/pep517.py" sdist "$tmp/dist"
+pack sdist dist
+pack wheel again
+pack sdist again
+must "the same bits in another folder" diff -r "$tmp/dist" "$tmp/again"
 must "uninstall" "$tmp/env/bin/pip" uninstall -y paradl
 must "nothing is left" test -z "$(find "$tmp/env" -path '*paradl*')"
 [ $bad = 0 ] && echo "wheel: $(basename "$wheel") works"
