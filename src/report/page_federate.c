@@ -287,7 +287,7 @@ static const char *compare_groups(const struct report_page *p,
                                   const struct matrix *m)
 {
     const struct pdl_doc *list = pdl_doc_get(p->doc, "group");
-    double group[CLIENTS];
+    double group[CLIENTS] = {0};
     bool several = false, same = true;
 
     for (int i = 0; i < m->n; i++)
