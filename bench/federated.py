@@ -55,9 +55,9 @@ def reached(runs):
     there = [r for r in runs if r.get("reached")]
     if not there:
         return "never"
-    rounds = statistics.mean(r["rounds"] for r in there)
-    seconds = statistics.mean(r["device_seconds"] for r in there)
-    return f"{rounds:.0f} rounds, {seconds:.3g} s ({len(there)}/{len(runs)})"
+    rounds = spread([r["rounds"] for r in there])
+    seconds = spread([r["device_seconds"] for r in there])
+    return f"{rounds} rounds, {seconds} s ({len(there)}/{len(runs)})"
 
 
 def main():
