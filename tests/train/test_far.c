@@ -31,6 +31,9 @@ static const struct example families[] = {
     {"moe:layers=2,hidden=8,heads=2,ffn=6,vocab=11,seq=5,experts=4,topk=2", 4},
     {"vit:layers=2,hidden=16,heads=2,ffn=32,input=32,patch=16", 2},
     {"wrn:depth=10,width=1,input=8", 4},
+    {"deepseek:layers=2,dense=1,hidden=8,heads=2,ffn=6,moe_ffn=3,experts=4,"
+     "topk=2,q_lora=6,kv_lora=5,nope=4,rope=2,v_head_dim=4,vocab=11,seq=5",
+     2},
     {"densenet121:input=32", 1},
     {"mobilenet-v2:input=32", 1},
     {"mobilenet-v3-small:input=32", 1},
@@ -42,9 +45,10 @@ static const struct example families[] = {
     {"vgg16:input=32", 1},
     {"alexnet:input=64", 1},
     {"resnet9", 1},
-    {"unet:input=188", 1},
+    {"unet:input=188,base=4", 1},
+    {"unet3d:input=92,base=2", 1},
 };
-enum { FAMILIES = sizeof families / sizeof *families, USUAL = 4 };
+enum { FAMILIES = sizeof families / sizeof *families, USUAL = 10 };
 
 static struct job job_of(pdl_arena *a, const char *model, const char *strategy,
                          int64_t batch)
@@ -159,7 +163,7 @@ static void out_of_core_has_the_bits_of_in_core(void **state)
 
 static void so_have_decisions_of_chance_for_each_block(void **state)
 {
-    int n = effort(2, 4, 400),
+    int n = effort(2, USUAL, 400),
         families_now = getenv("PDL_LONG") ? FAMILIES : USUAL;
     int copied = 0;
 
@@ -248,7 +252,7 @@ static void finds_in(enum train_fault fault, const struct example *e)
 
 static void finds(enum train_fault fault)
 {
-    int n = getenv("PDL_LONG") ? FAMILIES : 2;
+    int n = getenv("PDL_LONG") ? FAMILIES : USUAL;
 
     for (int i = 0; i < n; i++)
         finds_in(fault, &families[i]);
