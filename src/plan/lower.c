@@ -20,9 +20,12 @@ enum pdl_status plan_refuse_unbuilt(const struct pdl_strategy *s,
                         "scatters them: choose one");
     if (s->swap == PDL_SWAP_NONE)
         return plan_zero_check(s, err);
-    return pdl_fail(err, PDL_EINVAL,
-                    "strategy: swap=auto is for 'paradl project', which "
-                    "writes it as layers that offload");
+    pdl_fail(err, PDL_EINVAL,
+             "strategy: swap=%s is for 'paradl project', which writes it as "
+             "layers that offload",
+             s->swap == PDL_SWAP_AUTO ? "auto" : "karma");
+    pdl_hint(err, "'paradl train' decides with --memory SIZE");
+    return PDL_EINVAL;
 }
 
 static enum pdl_status check_algorithm(const struct pdl_strategy *s,

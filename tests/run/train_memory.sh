@@ -69,4 +69,8 @@ done
     --system abci-v100 --far . | tr '\n' ' ' | sed 's/  */ /g' |
     grep -q 'copies [^ ]* [GM]B/s out, [^ ]* [GM]B/s in, by which a step takes' ||
     fail "it is not said what a file does each way, nor what a step takes"
+# who says that the optimizer's states are on the host is decided on as well
+out=$("$paradl" train $gpt --data synthetic --samples 32 --batch 16 --steps 1 \
+    --no-test --memory 4MB --strategy serial,offload=optimizer 2>&1) ||
+    fail "with the optimizer on the host: $out"
 exit $bad

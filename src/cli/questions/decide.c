@@ -411,7 +411,7 @@ static enum pdl_status go(struct decision *d, struct pdl_err *err)
         return PDL_OK;
     }
     st = machine(d, err);
-    if (!may_host)
+    if (!may_host && !strstr(d->plain, "offload=optimizer"))
         d->sys.node.host.memory_bytes_per_s = 0; /* nor layer by layer */
     for (int host = 0; host <= may_host && st == PDL_OK && !fits; host++) {
         const char *s = pdl_arena_printf(d->a, "%s%s,swap=karma", d->plain,
