@@ -38,6 +38,7 @@ struct fed_learner_options {
     bool distils;         /* will be asked to */
     int parts;            /* networks that are trained together; 0 is 1 */
     enum fed_stems stems; /* of the parts */
+    int threads;          /* of each rank; 0: 1 */
 };
 enum pdl_status fed_learner_open(const struct fed_learner_options *o,
                                  fed_learner **out, struct pdl_err *err);

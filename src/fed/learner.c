@@ -103,20 +103,14 @@ open_trainer(struct fed_net *n, const struct pdl_plan *plan, pdl_comm *comm,
 }
 
 /* The ranks of a part open theirs together. */
-static void *open_both(void *arg)
+static void open_both(struct fed_net *n)
 {
-    struct fed_net *n = arg;
     const fed_learner *l = n->l;
 
-    pthread_mutex_lock(&n->l->gate);
-    pthread_mutex_unlock(&n->l->gate);
-    if (l->cancelled)
-        return NULL;
     n->st = open_trainer(n, l->plan, n->comm, fed_watch_step, &n->t, &n->err);
     if (n->st == PDL_OK && l->opt.distils)
         n->st = open_trainer(n, l->plan, n->comm, fed_watch_teacher,
                              &n->teacher, &n->err);
-    return NULL;
 }
 
 /* Stems that take turns in what others leave: how much, first; then those. */
@@ -326,6 +320,7 @@ static enum pdl_status open_all(fed_learner *l, struct pdl_err *err)
 {
     enum pdl_status st = pdl_comm_create_memory(1, NULL, &l->self, err);
 
+    fed_learner_threads(l);
     if (st == PDL_OK)
         st = make_plan(l, err);
     for (int i = 0; i < l->parts && st == PDL_OK; i++)

@@ -98,6 +98,7 @@ struct fed_learner {
     pthread_barrier_t meeting, ending, looking;
     int meets;            /* how many of these there are */
     pthread_mutex_t gate; /* nobody begins before all have been started */
+    void (*body)(struct fed_net *net); /* of these threads */
     bool cancelled;
     struct fed_turns turns;
     const struct fed_lesson *lesson;
@@ -108,7 +109,10 @@ struct fed_learner {
 /* Runs body on a thread for each of the n ranks (a fed_net each); it begins
  * when all have been started. */
 enum pdl_status fed_threads(fed_learner *l, struct fed_net *net, int n,
-                            void *(*body)(void *net), struct pdl_err *err);
+                            void (*body)(struct fed_net *net),
+                            struct pdl_err *err);
+/* Of the calling thread: kernels are chosen, and sums cut, by how many. */
+void fed_learner_threads(const fed_learner *l);
 /* The rank whose operations come last: it has logits and loss. */
 bool fed_net_ends(const struct fed_net *n);
 

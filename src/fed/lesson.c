@@ -7,22 +7,48 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+void fed_learner_threads(const fed_learner *l)
+{
+#ifdef _OPENMP
+    omp_set_num_threads(l->opt.threads > 0 ? l->opt.threads : 1);
+#else
+    (void)l;
+#endif
+}
+
+static void *begin_thread(void *arg)
+{
+    struct fed_net *n = arg;
+
+    pthread_mutex_lock(&n->l->gate);
+    pthread_mutex_unlock(&n->l->gate);
+    fed_learner_threads(n->l);
+    if (!n->l->cancelled)
+        n->l->body(n);
+    return NULL;
+}
 
 enum pdl_status fed_threads(fed_learner *l, struct fed_net *net, int n,
-                            void *(*body)(void *net), struct pdl_err *err)
+                            void (*body)(struct fed_net *net),
+                            struct pdl_err *err)
 {
     pthread_t *id = calloc((size_t)n, sizeof id[0]);
     int started = 1;
 
     if (!id)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    l->body = body;
     pthread_mutex_lock(&l->gate); /* nobody begins before all are there */
     while (started < n &&
-           pthread_create(&id[started], NULL, body, &net[started]) == 0)
+           pthread_create(&id[started], NULL, begin_thread, &net[started]) == 0)
         started++;
     l->cancelled = started < n;
     pthread_mutex_unlock(&l->gate);
-    body(&net[0]);
+    begin_thread(&net[0]);
     for (int i = 1; i < started; i++)
         pthread_join(id[i], NULL);
     free(id);
@@ -129,17 +155,12 @@ static bool all_well(struct fed_net *n)
     return !atomic_load(&l->bad);
 }
 
-static void *learn(void *arg)
+static void learn(struct fed_net *n)
 {
-    struct fed_net *n = arg;
     const struct fed_lesson *x = n->l->lesson;
     int64_t steps = steps_of(x, n->l->opt.batch);
     bool well = true;
 
-    pthread_mutex_lock(&n->l->gate);
-    pthread_mutex_unlock(&n->l->gate);
-    if (n->l->cancelled)
-        return NULL;
     for (int64_t i = 0; i < steps && well; i++) {
         n->st = one_step(n, x, i, &n->err);
         well = all_well(n);
@@ -147,7 +168,6 @@ static void *learn(void *arg)
     pdl_trainer_weigh(n->t, NULL);
     if (well && n->l->parts < 2 && n->l->ranks > 1) /* running statistics */
         n->st = pdl_trainer_settle(n->t, &n->err);
-    return NULL;
 }
 
 static enum pdl_status begin(struct fed_net *n, const struct fed_lesson *x,

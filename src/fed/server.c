@@ -9,9 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 /* ---- what the server keeps ------------------------------------------ */
 
@@ -125,6 +122,7 @@ static enum pdl_status open_learner(struct fed *f, struct pdl_err *err)
         .backend = o->backend,
         .seed = o->seed,
         .strategy = o->strategy,
+        .threads = o->threads,
         .distils = f->alg->distils,
         .parts = f->alg->parts_key > 0
                      ? (int)fed_value(f, f->alg->parts_key - 1)
@@ -141,9 +139,6 @@ static enum pdl_status open_learner(struct fed *f, struct pdl_err *err)
                             err);
         opt.normalise = &f->normalise;
     }
-#ifdef _OPENMP
-    omp_set_num_threads(o->threads > 0 ? o->threads : 1);
-#endif
     if (st == PDL_OK)
         st = fed_learner_open(&opt, &f->learner, err);
     if (st == PDL_OK)

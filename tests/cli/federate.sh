@@ -66,3 +66,15 @@ $paradl federate $digits --data digits --clients 1400 --partition cluster:groups
 $paradl federate $digits --data digits --algorithm feddct
 $paradl federate resnet9:width=8,input=8,channels=1 --data digits --clients 3 --algorithm feddct --project
 $paradl federate $digits --data digits --clients 2000 --rounds 0 --quiet --no-test | head -1
+# parts and devices are threads: how many the machine has changes no bit
+work=$(mktemp -d)
+for n in 1 3; do
+    for how in "feddct:parts=2,stems=keep" "fedavg --strategy data=2"; do
+        OMP_NUM_THREADS=$n $paradl federate resnet9:width=4,input=8,channels=1 --data digits --clients 4 --rounds 1 \
+            --steps 2 --algorithm $how --no-test --quiet --virtual -n 1 --save "$work/$n${how%%[: ]*}.safetensors" >/dev/null
+    done
+done
+for how in feddct fedavg; do
+    cmp "$work/1$how.safetensors" "$work/3$how.safetensors" && echo "$how: the same bits"
+done
+rm -rf "$work"
