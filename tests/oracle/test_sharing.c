@@ -47,6 +47,57 @@ static void flows_are_counted_as_by_hand(void **state)
     pdl_arena_destroy(a);
 }
 
+/* Rank by rank: the next of the group in the order of ranks, or the first. */
+static int64_t next_of(const struct pdl_mesh *m, int64_t rank, uint32_t group)
+{
+    int64_t first = -1;
+
+    for (int64_t r = 0; r < m->pes; r++) {
+        bool same = true;
+
+        for (int f = 0; f < m->nfactors; f++)
+            same = same && ((group >> f & 1) || pdl_mesh_coord(m, r, f) ==
+                                                    pdl_mesh_coord(m, rank, f));
+        if (same && first < 0)
+            first = r;
+        if (same && r > rank)
+            return r;
+    }
+    return first;
+}
+
+static void rings_are_counted_as_rank_by_rank(void **state)
+{
+    struct pdl_rng rng = {.key = 7};
+
+    (void)state;
+    for (int i = 0; i < 60; i++) {
+        struct pdl_mesh m = {.nfactors = 1 + (int)pdl_rng_below(&rng, 4),
+                             .pes = 1};
+        struct pdl_plan p = {.mesh = &m};
+        struct oracle o = {.p = &p};
+
+        for (int f = 0; f < m.nfactors; f++)
+            m.pes *= m.factor[f] = 1 + (int64_t)pdl_rng_below(&rng, 4);
+        for (uint32_t group = 1; group < 1u << m.nfactors; group++)
+            for (int64_t size = 1; size <= m.pes; size++) {
+                int64_t n = 0, base = size;
+
+                if (base + size > m.pes)
+                    base = 0;
+                for (int64_t r = base; r < base + size; r++) {
+                    int64_t to = next_of(&m, r, group);
+
+                    n += to < base || to >= base + size;
+                }
+                if (oracle_flows(&o, ORACLE_RING, base, group, size) !=
+                    (n > 0 ? (double)n : 1))
+                    fail_msg("mesh of %d, group %x, block of %lld: not %lld",
+                             m.nfactors, group, (long long)size, (long long)n);
+            }
+    }
+}
+
 static const struct pdl_contention *worst(const struct pdl_contentions *c)
 {
     const struct pdl_contention *w = &c->row[0];
@@ -156,6 +207,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(flows_are_counted_as_by_hand),
+        cmocka_unit_test(rings_are_counted_as_rank_by_rank),
         cmocka_unit_test(over_subscribed_uplinks_are_shared),
         cmocka_unit_test(every_axis_has_a_limit_and_a_reason),
         cmocka_unit_test(gamma_is_computed),

@@ -128,16 +128,47 @@ static enum oracle_pattern pattern_of(enum pdl_plan_op_kind kind)
                                       : ORACLE_RING;
 }
 
+/* Rings over factors next to each other (of 1 there is nothing to go over) have
+ * their ranks a stride apart. Where the block, the stride and all of a ring's
+ * ranks divide each other, of each ring in the block its last there leaves. -1:
+ * they do not. */
+static int64_t plain_rings(const struct pdl_mesh *m, const struct block *b,
+                           uint32_t group)
+{
+    int f = m->nfactors - 1;
+    int64_t stride = 1, all;
+
+    while (f >= 0 && !(group >> f & 1))
+        stride *= m->factor[f--];
+    for (all = stride; f >= 0 && (group >> f & 1); f--)
+        all *= m->factor[f];
+    while (f >= 0 && !(group >> f & 1))
+        f--;
+    if (f >= 0)
+        return -1;
+    if (all == stride || b->base + b->size > m->pes || b->base % b->size != 0)
+        return -1;
+    if (b->size % all == 0)
+        return 0;
+    if (b->size % stride == 0 && all % b->size == 0)
+        return stride;
+    return stride % b->size == 0 ? b->size : -1;
+}
+
 double oracle_flows(const struct oracle *o, enum oracle_pattern pattern,
                     int64_t rank, uint32_t group, int64_t size)
 {
     const struct pdl_mesh *m = o->p->mesh;
     struct block b = {.base = rank - rank % size, .size = size};
+    int64_t plain;
     struct at x;
     double n = 0;
 
     if (b.base + size > m->pes && b.base >= size)
         b.base -= size; /* the slowest counts: a full block, not the last */
+    plain = pattern == ORACLE_RING ? plain_rings(m, &b, group) : -1;
+    if (plain >= 0)
+        return plain > 0 ? (double)plain : 1;
     x.rank = b.base;
     for (int f = 0; f < m->nfactors; f++)
         x.coord[f] = pdl_mesh_coord(m, b.base, f);
