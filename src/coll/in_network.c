@@ -175,6 +175,8 @@ static bool climb(struct trees *t, int c, int v, double *up_s, double *down_s)
 
         for (int k = t->first[v]; k < t->first[v + 1]; k++)
             n += t->away[end_of(t, t->out[k], v)] == t->away[v] - 1;
+        if (n == 0)
+            return false;
         for (int k = t->first[v], i = 0; k < t->first[v + 1]; k++)
             if (t->away[end_of(t, t->out[k], v)] == t->away[v] - 1 &&
                 i++ == c % n)
@@ -247,7 +249,7 @@ static enum pdl_status stream(const struct trees *t, int n, double bytes,
 {
     struct pdl_maxmin_flow flows[MOST_TREES];
     double *capacity = PDL_NEW(t->arena, double, t->net->nlinks + 1);
-    double rate[MOST_TREES], left[MOST_TREES];
+    double rate[MOST_TREES] = {0}, left[MOST_TREES] = {0};
     struct pdl_maxmin p = {capacity, t->net->nlinks, flows, n};
 
     if (!capacity)

@@ -305,7 +305,7 @@ static char *open_side(struct side *x, int parts, bool filled, MPI_Comm comm)
 
     if (lies_ready(x))
         return x->user;
-    x->packed = malloc((size_t)room + 1);
+    x->packed = malloc(room > 0 ? (size_t)room : 1);
     if (x->packed && filled)
         PMPI_Pack(x->user, all, x->type, x->packed, room, &at, comm);
     return x->packed;
