@@ -112,6 +112,8 @@ static inline void random_chain(struct chain *c, uint64_t seed, int nblocks,
     c->k.out_bytes_per_s = 200 + 3000 * pdl_rng_unit(&r);
     c->k.in_bytes_per_s = 200 + 3000 * pdl_rng_unit(&r);
     c->k.slow = pdl_rng_below(&r, 2) ? .1 * pdl_rng_unit(&r) : 0;
+    if (pdl_rng_below(&r, 8) == 0) /* a processor copies itself */
+        c->k.slow = 1;
     c->k.least_ahead = c->k.most_ahead = 1 + (int)pdl_rng_below(&r, 2);
     memory_range(&c->k, &least, &most);
     share = share < 0 ? pdl_rng_unit(&r) : share;
