@@ -6,6 +6,7 @@
 
 #include <math.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 static const char *const llama = "llama:layers=4,hidden=1024,heads=16,ffn=4096,"
@@ -128,18 +129,16 @@ static void every_kind_of_plan_is_found_where_it_runs(void **st)
     }
 }
 
-/* Blocks that differ are lowered one by one, with the same choices: two dense
- * layers before those with experts, and one that fits only with shared states. */
-static void blocks_that_differ_have_the_same_choices(void **st)
+/* Blocks that differ are lowered one by one, with the same choices: one or two
+ * dense layers before those with experts. */
+static void choices_with(int dense)
 {
-    static const char *const model =
-        "deepseek:layers=4,hidden=1024,heads=16,ffn=2048,moe_ffn=512,"
-        "experts=16,topk=2,shared=1,dense=2,q_lora=256,kv_lora=128,nope=64,"
-        "rope=32,v_head_dim=64,vocab=2048,seq=8192";
+    char model[256];
     static const struct {
         const char *framework, *has;
         bool found;
     } cases[] = {
+        {"megatron", "pipe=2", true},
         {"megatron", "expert=4", true},
         {"megatron", "expert=2,context=2", true},
         {"megatron", "zero=3", false},
@@ -151,7 +150,11 @@ static void blocks_that_differ_have_the_same_choices(void **st)
     };
     const struct pdl_search_options all = {.one_order = true};
 
-    (void)st;
+    snprintf(model, sizeof model,
+             "deepseek:layers=4,hidden=1024,heads=16,ffn=2048,moe_ffn=512,"
+             "experts=16,topk=2,shared=1,dense=%d,q_lora=256,kv_lora=128,"
+             "nope=64,rope=32,v_head_dim=64,vocab=2048,seq=8192",
+             dense);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
         struct pdl_search_result r = search(
@@ -161,9 +164,17 @@ static void blocks_that_differ_have_the_same_choices(void **st)
         for (int64_t k = 0; k < r.n; k++)
             found = found || strstr(r.list[k].strategy, cases[i].has);
         if (found != cases[i].found)
-            fail_msg("%s: %s", cases[i].framework, cases[i].has);
+            fail_msg("%s, dense=%d: %s", cases[i].framework, dense,
+                     cases[i].has);
         pdl_arena_destroy(a);
     }
+}
+
+static void blocks_that_differ_have_the_same_choices(void **st)
+{
+    (void)st;
+    choices_with(1);
+    choices_with(2);
 }
 
 /* Streams that overlap are run event by event, where one that ends earlier may

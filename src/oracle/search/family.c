@@ -6,6 +6,19 @@
 
 #include <string.h>
 
+/* Blocks of another kind beside those that repeat, as the first of Kimi K2's,
+ * which alone is dense: stages that hold one are not like the others. */
+static bool has_other_blocks(const struct pdl_model *m)
+{
+    for (int s = 0; s < m->nsegments; s++)
+        for (int i = 0; m->segments[s].repeat == 1 && i < m->segments[s].nnodes;
+             i++)
+            if (pdl_op_id(m->nodes[m->segments[s].first_node + i].op) ==
+                PDL_ID_ATTENTION)
+                return true;
+    return false;
+}
+
 bool oracle_family_make(const struct pdl_model *model,
                         const struct pdl_system *sys,
                         const struct pdl_oracle_options *opt,
@@ -29,8 +42,8 @@ bool oracle_family_make(const struct pdl_model *model,
     }
     if (pdl_model_totals(model, &totals, NULL) == PDL_OK)
         out->forward_flops = totals.forward_flops;
-    return repeated == 1 && model->nsegments <= 8 && !plan->inner &&
-           sys->npe_groups == 0 && !opt->nodes &&
+    return repeated == 1 && !has_other_blocks(model) && model->nsegments <= 8 &&
+           !plan->inner && sys->npe_groups == 0 && !opt->nodes &&
            strcmp(model->kind, "transformer") == 0;
 }
 
