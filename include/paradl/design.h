@@ -34,6 +34,7 @@ struct pdl_price_key {
     const char *name; /* "rent." is followed by a name */
     const char *unit; /* "per PE and hour" */
     bool money;       /* in the currency of the file */
+    double least;     /* of its value and what it is drawn from */
 };
 const struct pdl_price_key *pdl_price_key_at(int i); /* NULL past the end */
 

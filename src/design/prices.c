@@ -10,25 +10,25 @@
 enum { MAX_FILE = 1 << 20, MAX_ITEMS = 4096 };
 
 static const struct pdl_price_key keys[] = {
-    {"rent.", "per PE and hour", true},
-    {"node.", "per node of that system, with PEs and adapters", true},
-    {"pe.", "per PE", true},
-    {"host", "per node without PEs and adapters", true},
-    {"nic", "per GB/s of an adapter", true},
-    {"switch", "per GB/s of a switch port", true},
-    {"optic", "per GB/s of a transceiver", true},
-    {"copper", "per GB/s of a copper cable", true},
-    {"fibre", "per metre of fibre", true},
-    {"rack", "per rack", true},
-    {"facility", "per kW of critical power and year", true},
-    {"electricity", "per kWh", true},
-    {"power.switch", "W per GB/s of a switch port", false},
-    {"power.optic", "W per GB/s of a transceiver", false},
-    {"pue", "energy of the facility over that of its machines", false},
-    {"carbon.", "kg of CO2 per kWh", false},
-    {"mtbf", "hours of one PE between interruptions of a job", false},
-    {"restart", "seconds from an interruption to going on", false},
-    {"storage", "GB/s that a node writes to the file system", false},
+    {"rent.", "per PE and hour", true, 0},
+    {"node.", "per node of that system, with PEs and adapters", true, 0},
+    {"pe.", "per PE", true, 0},
+    {"host", "per node without PEs and adapters", true, 0},
+    {"nic", "per GB/s of an adapter", true, 0},
+    {"switch", "per GB/s of a switch port", true, 0},
+    {"optic", "per GB/s of a transceiver", true, 0},
+    {"copper", "per GB/s of a copper cable", true, 0},
+    {"fibre", "per metre of fibre", true, 0},
+    {"rack", "per rack", true, 0},
+    {"facility", "per kW of critical power and year", true, 0},
+    {"electricity", "per kWh", true, 0},
+    {"power.switch", "W per GB/s of a switch port", false, 0},
+    {"power.optic", "W per GB/s of a transceiver", false, 0},
+    {"pue", "energy of the facility over that of its machines", false, 1},
+    {"carbon.", "kg of CO2 per kWh", false, 0},
+    {"mtbf", "hours of one PE between interruptions of a job", false, 1e-3},
+    {"restart", "seconds from an interruption to going on", false, 0},
+    {"storage", "GB/s that a node writes to the file system", false, 1e-6},
 };
 enum { NKEYS = sizeof keys / sizeof keys[0] };
 
@@ -54,7 +54,7 @@ const struct pdl_price_item *pdl_price_find(const struct pdl_prices *p,
     return NULL;
 }
 
-static bool is_key(const char *item)
+static const struct pdl_price_key *key_of(const char *item)
 {
     for (int i = 0; i < NKEYS; i++) {
         size_t n = strlen(keys[i].name);
@@ -62,9 +62,9 @@ static bool is_key(const char *item)
         if (keys[i].name[n - 1] == '.'
                 ? strncmp(item, keys[i].name, n) == 0 && item[n]
                 : strcmp(item, keys[i].name) == 0)
-            return true;
+            return &keys[i];
     }
-    return false;
+    return NULL;
 }
 
 static enum pdl_status no_key(const struct pdl_doc *d, const char *item,
@@ -130,6 +130,7 @@ static enum pdl_status read_item(const struct pdl_doc *map,
     static const char *const known[] = {"item", "value", "low",    "high",
                                         "kind", "date",  "source", NULL};
     const struct pdl_doc *value;
+    const struct pdl_price_key *key;
     struct pdl_price_item p = {.item = ""};
     enum pdl_status st;
 
@@ -138,16 +139,17 @@ static enum pdl_status read_item(const struct pdl_doc *map,
     st = pdl_doc_only(map, known, err);
     if (st == PDL_OK)
         st = need_str(map, "item", &p.item, err);
-    if (st == PDL_OK && !is_key(p.item))
+    key = st == PDL_OK ? key_of(p.item) : NULL;
+    if (st == PDL_OK && !key)
         st = no_key(pdl_doc_get(map, "item"), p.item, err);
     value = pdl_doc_get(map, "value");
     if (st == PDL_OK && !value)
         st = pdl_doc_fail(map, err, "'value' is missing");
     if (st == PDL_OK)
-        st = pdl_doc_num(value, PDL_UNIT_NONE, 0, 1e15, &p.value, err);
+        st = pdl_doc_num(value, PDL_UNIT_NONE, key->least, 1e15, &p.value, err);
     p.low = p.high = p.value;
     if (st == PDL_OK)
-        st = bound(map, "low", 0, p.value, &p.low, err);
+        st = bound(map, "low", key->least, p.value, &p.low, err);
     if (st == PDL_OK)
         st = bound(map, "high", p.value, 1e15, &p.high, err);
     if (st == PDL_OK)

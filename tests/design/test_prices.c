@@ -63,6 +63,13 @@ static void what_is_wrong_is_said_with_its_place(void **state)
          "kind: 'rumour' is none"},
         {HEAD "  - {item: pue, value: -2, kind: list, date: 1, source: x}\n",
          "value"},
+        {HEAD "  - {item: pue, value: 0.9, kind: list, date: 1, source: x}\n",
+         "0.9 is outside 1 to"},
+        {HEAD "  - {item: storage, value: 0, kind: list, date: 1, source: x}\n",
+         "0 is outside"},
+        {HEAD "  - {item: mtbf, value: 9, low: 0, kind: list, date: 1, source: "
+              "x}\n",
+         "0 is outside"},
         {HEAD "  - {item: pue, value: 2, low: 3, kind: list, date: 1, source: "
               "x}\n",
          "low"},
