@@ -426,7 +426,7 @@ static void print_none(struct search *s)
     pdl_puts(&line.sink, " --system");
     cli_quote(&line.sink, s->o->q.system);
     pdl_printf(&line.sink, " --batch %lld --pes %lld", (long long)s->o->q.batch,
-               (long long)(s->o->q.pes * more(&s->r.list[0].x)));
+               (long long)s->o->q.pes * (long long)more(&s->r.list[0].x));
     cli_same_options(&cli_plan, s->args, &cli_fit_in, &line.sink);
     if (!pdl_opt_given(&cli_plan, s->args, "framework"))
         pdl_printf(&line.sink, " --framework %s", s->whose.name);
