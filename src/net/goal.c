@@ -46,10 +46,16 @@ struct goal {
     int64_t ndemands, demands_cap;
 };
 
+static enum pdl_status wrong_at(struct goal *g, int line, const char *what,
+                                const char *word)
+{
+    return pdl_fail(g->err, PDL_EPARSE, "%s:%d: '%.40s' %s", g->name, line,
+                    word, what);
+}
+
 static enum pdl_status wrong(struct goal *g, const char *what, const char *word)
 {
-    return pdl_fail(g->err, PDL_EPARSE, "%s:%d: '%.40s' %s", g->name, g->line,
-                    word, what);
+    return wrong_at(g, g->line, what, word);
 }
 
 static enum pdl_status no_room(struct goal *g)
@@ -178,9 +184,8 @@ static enum pdl_status find(struct goal *g, const char *label, int line,
     struct name key = {label, 0}, *at;
 
     at = bsearch(&key, g->names, (size_t)g->nops, sizeof key, by_label);
-    g->line = line;
     if (!at)
-        return wrong(g, "is no label of this rank", label);
+        return wrong_at(g, line, "is no label of this rank", label);
     *out = at->op;
     return PDL_OK;
 }
