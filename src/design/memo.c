@@ -98,7 +98,7 @@ static enum pdl_status read_all(struct design_memo *m, struct pdl_bytes in,
 
         if (!text)
             return pdl_fail(err, PDL_ENOMEM, "%.200s: out of memory", path);
-        if (strlen(text) != n || !read_line(text, &e))
+        if (!stop || strlen(text) != n || !read_line(text, &e))
             return pdl_fail(err, PDL_EPARSE,
                             "%.200s:%d:1: not a key of %d digits, a step and a "
                             "strategy",
