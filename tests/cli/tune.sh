@@ -13,9 +13,9 @@ $paradl tune lenet5 --system dgx-a100 --strategy data=8,zero=1 --batch 64; echo 
 $paradl tune lenet5 --system dgx-a100 --strategy serial --batch 64; echo "rc $?"
 $paradl tune lenet5 --system dgx-a100; echo "rc $?"
 $paradl tune lenet5 --system dgx-a100 --strategy data=8 --batch 64 --table /nowhere/t.yaml; echo "rc $?"
-# nothing is gained by a name: nothing is exported
+# nothing is gained by a name: nothing is exported (MPI leaks by itself)
 $paradl tune vgg16 --system abci-v100:nodes=16 --strategy data=64 --batch 2048 --env e.sh --nccl n.csv --table t.yaml -q; cat e.sh n.csv t.yaml
-PARADL_PROFILE=t.yaml $paradl bench allreduce -n 2 --table >/dev/null; echo "rc $?"
+ASAN_OPTIONS=detect_leaks=0 PARADL_PROFILE=t.yaml $paradl bench allreduce -n 2 --table >/dev/null; echo "rc $?"
 for least in 0 -1 1 x; do
     $paradl tune lenet5 --system dgx-a100 --strategy data=8 --batch 64 --least $least; echo "rc $?"
 done
