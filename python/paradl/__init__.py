@@ -17,9 +17,9 @@ from ._library import lib as _lib
 from ._version import __version__
 from .errors import (EnvironmentLacks, Error, InputError, InternalError,
                      UsageError)
-from .kinds import (Design, Evidence, FitIn, Gain, Limit, Machine, Memory, Plan,
-                    Projection, Runs, Scaling, Simulation, Time, Trial,
-                    Validation)
+from .kinds import (Design, Evidence, FitIn, Gain, Limit, Machine, Memory,
+                    Method, Plan, Projection, Runs, Scaling, Simulation, Time,
+                    Trial, Validation)
 from .models import Model, from_torch
 from .questions import (Job, ask, collective, design, fit_in, options, plan,
                         project, read_runs, report, scale, simulate, text,
@@ -31,8 +31,8 @@ library_version: str = _lib.pdl_version().decode()
 
 __all__ = [
     "Design", "EnvironmentLacks", "Error", "Evidence", "FitIn", "Gain",
-    "InputError", "InternalError", "Job", "Limit", "Machine", "Memory", "Model", "Plan",
-    "Projection", "Result", "Runs", "Scaling", "Simulation", "Time", "Trial",
+    "InputError", "InternalError", "Job", "Limit", "Machine", "Memory",
+    "Method", "Model", "Plan", "Projection", "Result", "Runs", "Scaling", "Simulation", "Time", "Trial",
     "UsageError", "Validation", "Watch", "ask", "collective", "design",
     "fit_in", "from_torch", "library_version", "options", "plan", "project",
     "read_runs", "report", "scale", "simulate", "text", "validate", "watch",

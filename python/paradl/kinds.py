@@ -223,10 +223,20 @@ class Trial(Result):
     cost: float
 
 
+class Method(Result):
+    """One way to train beyond memory, at one batch."""
+
+    name: str
+    batch: int
+    fits: bool
+    samples_per_s: Optional[float]
+
+
 class FitIn(Result):
     """What fits: as asked, the largest batch, the fewest PEs, ..."""
 
     _schema = "fit-in"
+    command: str
     model: str
     system: str
     framework: str
@@ -239,6 +249,7 @@ class FitIn(Result):
     most_layers: Trial
     deadline: Trial
     budget: Trial
+    methods: List[Method]
     notes: List[str]
 
     def to_records(self) -> List[Dict[str, Any]]:
@@ -269,6 +280,8 @@ class Machine(Result):
     wins: float
     near_best: float
     keeps: float
+    part: float
+    then: List[Result]
     bill: Result
     runs: List[Result]
 
@@ -286,6 +299,7 @@ class Design(Result):
     utilisation: float
     rack_w: float
     region: str
+    repair_s: float
     power_w: float
     budget: float
     delivery: int

@@ -74,6 +74,7 @@ class Types(unittest.TestCase):
     PLACES = {"Projection": ("project", "plan.plans", "plan.scaling",
                              "scale.points"),
               "Plan": ("plan",), "Scaling": ("scale",), "FitIn": ("fit-in",),
+              "Method": ("fit-in.methods",),
               "Trial": ("fit-in.as_asked", "fit-in.most_layers"),
               "Design": ("design",), "Machine": ("design.designs",),
               "Simulation": ("simulate",), "Validation": ("validate",),
@@ -245,7 +246,8 @@ class Results(unittest.TestCase):
         self.assertIn("&lt;svg", shown)
         self.assertIn("<svg", self.plan.to_html())
         fit = paradl.fit_in("lenet5", system="dgx-a100", pes=4, batch=64)
-        self.assertIn("<table>", fit._repr_html_())
+        self.assertIn("<iframe", fit._repr_html_())
+        self.assertIn("<table>", paradl.collective("list")._repr_html_())
         self.assertEqual(fit.to_records()[0]["question"], "as_asked")
 
     def test_lists(self):
