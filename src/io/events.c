@@ -31,7 +31,7 @@ static uint32_t masked(const void *data, size_t n)
     return (c >> 15 | c << 17) + UINT32_C(0xa282ead8);
 }
 
-/* ---- writing ------------------------------------------------------------------ */
+/* ---- writing ---------------------------------------------------------- */
 
 static void put_bytes(struct pdl_sink *out, uint64_t v, int n)
 {
@@ -126,7 +126,7 @@ void io_events_row(const char *const *tag, int n, int64_t step, const double *v,
     pdl_buf_free(&b);
 }
 
-/* ---- reading what was written ----------------------------------------------------- */
+/* ---- reading what was written ----------------------------------------- */
 
 static uint64_t get_bytes(const char *p, int n)
 {

@@ -13,7 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Output pixel (h, w) is source pixel (h + down, (flip ? W-1-w : w) + right). */
+/* Output pixel (h, w) is source pixel (h + down, (flip ? W-1-w : w) +
+ * right). */
 struct warp {
     int64_t down, right;
     bool flip;

@@ -13,7 +13,7 @@ struct over {
     int split;
 };
 
-/* ---- reading -------------------------------------------------------------- */
+/* ---- reading ---------------------------------------------------------- */
 
 /* From the source instead; the store gets it again. */
 static enum pdl_status heal(const struct over *o, int64_t sample,
@@ -114,7 +114,7 @@ enum pdl_status pdl_io_over_store(const pdl_io *source, pdl_store *store,
     return PDL_OK;
 }
 
-/* ---- filling --------------------------------------------------------------- */
+/* ---- filling ---------------------------------------------------------- */
 
 struct filling {
     pdl_store *store;

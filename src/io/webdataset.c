@@ -195,7 +195,7 @@ enum pdl_status io_tar_index(pdl_io *io, struct pdl_bytes in, const char *name,
     return st;
 }
 
-/* ---- files ---------------------------------------------------------------- */
+/* ---- files ------------------------------------------------------------ */
 
 static bool tar_probe(const struct io_source *src)
 {

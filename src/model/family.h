@@ -16,10 +16,10 @@
  *   term:  number, field, or two of them joined by one of * / + -
  *
  * The last token of a field in a row counts, and a row goes before the rows it
- * builds on. A division must leave no remainder. field?term is what the family's class
- * supplies when a *nested* configuration leaves the key out (published files
- * do); at top level such a key is required, because there its absence is a
- * mistake. */
+ * builds on. A division must leave no remainder. field?term is what the
+ * family's class supplies when a *nested* configuration leaves the key out
+ * (published files do); at top level such a key is required, because there its
+ * absence is a mistake. */
 #ifndef MODEL_FAMILY_H
 #define MODEL_FAMILY_H
 

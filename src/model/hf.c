@@ -9,15 +9,16 @@
  * language model with its head (a tied one once), a classifier with its
  * labels. Encoders named ForMaskedLM or ForPreTraining are counted as the bare
  * model with its pooler, as their published totals are; with --dim head=1 they
- * have the head that fills in masked tokens instead, to be trained. Layers for predicting
- * several tokens (DeepSeek's MTP) are not part of it.
+ * have the head that fills in masked tokens instead, to be trained. Layers for
+ * predicting several tokens (DeepSeek's MTP) are not part of it.
  *
  * A model_type that no row describes is built like Llama (with experts or
- * latent attention where the usual keys ask for them) when it has Llama's keys, and "model_type:NAME" stands among the unknown operators; otherwise
- * it is refused. A tower for images beside the language model is built where a
- * row "<model_type>_vision" describes it (with one image a sample, of the size
- * the file or the row names); other towers are named there too:
- * "vision_config", "audio_config". */
+ * latent attention where the usual keys ask for them) when it has Llama's keys,
+ * and "model_type:NAME" stands among the unknown operators; otherwise it is
+ * refused. A tower for images beside the language model is built where a row
+ * "<model_type>_vision" describes it (with one image a sample, of the size the
+ * file or the row names); other towers are named there too: "vision_config",
+ * "audio_config". */
 #include "hf.h"
 
 #include <stdio.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Symbolic dimensions. A name that leads a graph input, or is called batch, is
- * the batch and is bound to 1; other names stay unknown until the user binds them with
+ * the batch and is bound to 1; other names stay unknown until the user binds
+ * them with
  * --dim name=value. A dimension without a name is called "input.axis".
  *
  * A name that leads one input but follows another symbolic name elsewhere

@@ -20,7 +20,7 @@ static void function(struct onnx_layer *l, const char *op, double alpha,
     model_onnx_outputs(l, model_onnx_emit(l));
 }
 
-/* ---- numbers that are attributes -------------------------------------------- */
+/* ---- numbers that are attributes -------------------------------------- */
 
 static void other(struct onnx_layer *l)
 {
@@ -135,7 +135,7 @@ void model_onnx_dropout(struct onnx_layer *l)
     model_onnx_plain(l);
 }
 
-/* ---- a stored number beside the data ------------------------------------------ */
+/* ---- a stored number beside the data ---------------------------------- */
 
 /* A number that is learned is a weight. */
 static bool is_parameter(const struct onnx_layer *l, int i)
@@ -208,7 +208,7 @@ bool model_onnx_with_number(struct onnx_layer *l)
     return true;
 }
 
-/* ---- comparisons and choices ---------------------------------------------------- */
+/* ---- comparisons and choices ------------------------------------------ */
 
 /* c < x is x > c. */
 void model_onnx_compare(struct onnx_layer *l)

@@ -2,8 +2,8 @@
  *
  * Layers that older exporters spell out: layer norm (no operator before opset
  * 17), RMS norm (none before 23), GELU (none before 20) and SiLU (none before
- * 24). Two to nine small operators become the one they stand for, so that memory
- * and time are those of the layer people train.
+ * 24). Two to nine small operators become the one they stand for, so that
+ * memory and time are those of the layer people train.
  *
  *   layer norm  ((x - mean x) / sqrt(mean((x - mean x)^2) + eps)) g + h
  *   RMS norm    x / sqrt(mean(x^2) + eps) g, in 32 bits or not

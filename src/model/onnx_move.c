@@ -277,7 +277,7 @@ bool model_onnx_gather_fixed(struct onnx_layer *l)
     return true;
 }
 
-/* ---- reductions ----------------------------------------------------------- */
+/* ---- reductions ------------------------------------------------------- */
 
 void model_onnx_reduce(struct onnx_layer *l)
 {
@@ -301,7 +301,7 @@ void model_onnx_reduce(struct onnx_layer *l)
         unknown(l);
 }
 
-/* ---- resize ------------------------------------------------------------------ */
+/* ---- resize ----------------------------------------------------------- */
 
 /* Enlarged by whole numbers, the element nearest to the middle of a pixel is
  * the one below. */

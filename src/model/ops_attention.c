@@ -80,7 +80,7 @@ static bool attention_flops(const struct pdl_op_use *u,
            pdl_mul64(n, 2, flops);
 }
 
-/* ---- features of heads ---------------------------------------------------- */
+/* ---- features of heads ------------------------------------------------ */
 
 /* Elements dims[0] to dims[1] of the features of each head. */
 static enum pdl_status slice_heads_infer(const struct pdl_op_use *u,

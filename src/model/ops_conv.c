@@ -3,8 +3,8 @@
  * Convolution and transposed convolution in 1 to 3 spatial dimensions, with
  * groups, strides, dilation and padding that may differ at the two ends.
  *
- *   conv:           y[f,s] = sum_{c,k} x[c, s*stride + k*dilation - pad] w[f,c,k]
- *   conv_transpose: the same with the roles of x and y exchanged, so its
+ *   conv:           y[f,s] = sum_{c,k} x[c, s*stride + k*dilation - pad]
+ * w[f,c,k] conv_transpose: the same with the roles of x and y exchanged, so its
  *                   weight is [C, F/groups, k...] and its work is that of the
  *                   convolution it transposes.
  *

@@ -6,9 +6,9 @@
  * tells the family are its norms and what lies between two of them: the widths
  * of products, one softmax (or attention), the activation. A graph is taken for
  * a family only if all its blocks are alike and the family's network has as
- * many parameters and FLOPs, to the last one (of the file, what its layers read:
- * exporters leave the frequencies of rotary positions beside them); then tensor,
- * sequence and context axes apply as to any transformer.
+ * many parameters and FLOPs, to the last one (of the file, what its layers
+ * read: exporters leave the frequencies of rotary positions beside them); then
+ * tensor, sequence and context axes apply as to any transformer.
  *
  * Limits: decoders of equal blocks whose norms come first, with learned
  * positions, or rotary ones and gated layers; BERT, whose norms come last. */
@@ -166,8 +166,8 @@ static bool same_work(const struct stretch *a, const struct stretch *b)
                0;
 }
 
-/* Attention and a feed-forward layer in turn, all alike; how many. Of the norms,
- * one that belongs to no block may be first or last, or first. */
+/* Attention and a feed-forward layer in turn, all alike; how many. Of the
+ * norms, one that belongs to no block may be first or last, or first. */
 static int64_t blocks_of(const struct seen *x, int norms)
 {
     int64_t layers = (norms - 1) / 2;
@@ -201,8 +201,8 @@ static int place_of(const struct seen *x)
 }
 
 /* BERT: norms after what they read is added to what they wrote, one more after
- * the embeddings; then the pooler, a classifier on it, or the head that fills in
- * tokens, which has a norm of its own. */
+ * the embeddings; then the pooler, a classifier on it, or the head that fills
+ * in tokens, which has a norm of its own. */
 static const char *bert_of(pdl_arena *a, const struct seen *x)
 {
     bool fills = x->n % 2 != 0;
@@ -290,8 +290,8 @@ static bool reads_any(const struct pdl_model *m, const struct pdl_node *n,
     return false;
 }
 
-/* The same without nodes that read neither a sample nor what is learnt: tables of sines that an
- * exporter did not compute are no work of a step. */
+/* The same without nodes that read neither a sample nor what is learnt: tables
+ * of sines that an exporter did not compute are no work of a step. */
 static bool of_samples(pdl_arena *a, const struct pdl_model *m,
                        struct pdl_model *out, struct pdl_segment *one)
 {

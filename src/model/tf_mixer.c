@@ -43,8 +43,8 @@ static int of_heads(struct model_tf_ctx *c, const char *part, int x,
 }
 
 /* Queries and keys have a part without and a part with rotation; the rotated
- * key is one for all heads, the rest comes out of a narrow latent vector, for each head its key and then
- * its value. */
+ * key is one for all heads, the rest comes out of a narrow latent vector, for
+ * each head its key and then its value. */
 static int latent(struct model_tf_ctx *c, const struct model_tf_layer *l, int x)
 {
     int64_t hidden = width_of(c, x), qk = l->qk_nope + l->qk_rope;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * DeepSeek-V4 (DeepSeek-AI 2026): latent queries, one wide head of keys that are
- * the values, an output projection in groups, mixtures in every layer. What a
- * token attends is sparse: a window, and at most topk tokens of a compressed
+ * DeepSeek-V4 (DeepSeek-AI 2026): latent queries, one wide head of keys that
+ * are the values, an output projection in groups, mixtures in every layer. What
+ * a token attends is sparse: a window, and at most topk tokens of a compressed
  * sequence; here it is a window as wide as both. The residual's four streams
  * (hyper-connections), the compressor and the indexer are not built: they are
  * 2 % of the parameters. Without the layer that predicts a second token. */

@@ -2,12 +2,12 @@
  *
  * Nemotron 3 (NVIDIA 2025): Mamba-2, attention and mixtures of experts, each a
  * residual branch of its own. A Mamba branch and the mixture after it are one
- * layer here, as are attention and the mixture after it; before attention stands
- * a Mamba branch alone. The published order has four pairs after the last
- * attention and nearly as many before each: here they are dealt evenly, which
- * changes no total. Experts of the larger ones work on a narrower, latent
- * width; depth and latent width of Ultra follow from its published totals (550 and
- * 55 G). Without the layers that predict further tokens. */
+ * layer here, as are attention and the mixture after it; before attention
+ * stands a Mamba branch alone. The published order has four pairs after the
+ * last attention and nearly as many before each: here they are dealt evenly,
+ * which changes no total. Experts of the larger ones work on a narrower, latent
+ * width; depth and latent width of Ultra follow from its published totals (550
+ * and 55 G). Without the layers that predict further tokens. */
 #include "zoo_decoder.h"
 
 static const char source[] =

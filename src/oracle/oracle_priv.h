@@ -37,8 +37,8 @@ enum pdl_status oracle_project(const struct pdl_plan *plan,
                                struct oracle_record *record,
                                struct pdl_projection *out, struct pdl_err *err);
 
-/* price.c: seconds of all forward operations of a plan with one stage, one after the
- * other; < 0: no memory */
+/* price.c: seconds of all forward operations of a plan with one stage, one
+ * after the other; < 0: no memory */
 double oracle_forward_s(const struct pdl_plan *plan,
                         const struct pdl_system *sys,
                         const struct pdl_oracle_options *opt);
@@ -89,8 +89,8 @@ struct oracle_loading {
     double open_s, load_s;
 };
 struct oracle_loading oracle_loading(const struct oracle *o);
-/* pe_kinds.c: the oracle as a stage's PEs make it (o itself where all are of one
- * kind); mean peak rate; memory of the smallest PE */
+/* pe_kinds.c: the oracle as a stage's PEs make it (o itself where all are of
+ * one kind); mean peak rate; memory of the smallest PE */
 struct oracle_lane {
     struct oracle o;
     struct pdl_system sys;

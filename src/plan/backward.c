@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-/* ---- gradients of a value ------------------------------------------------- */
+/* ---- gradients of a value --------------------------------------------- */
 
 void plan_contribute(struct plan_lower *lo, int tensor, int grad)
 {
@@ -126,7 +126,7 @@ static struct pdl_place result_place(const struct plan_lower *lo, int node,
     return p;
 }
 
-/* ---- weights ----------------------------------------------------------------- */
+/* ---- weights ---------------------------------------------------------- */
 
 /* A bias has only the index of y's features: where a factor makes y partial,
  * dy is whole on every rank and so is the bias's gradient. */
@@ -294,7 +294,7 @@ static void backward_weights(struct plan_lower *lo, int node, const int *dy,
         keep_weight_grad(lo, node, which[j], out[j]);
 }
 
-/* ---- data ---------------------------------------------------------------------- */
+/* ---- data ------------------------------------------------------------- */
 
 static int new_dx(struct plan_lower *lo, int node, int i)
 {
@@ -438,7 +438,7 @@ void plan_backward_node(struct plan_lower *lo, int node)
     backward_data(lo, node, dy, sums, again);
 }
 
-/* ---- across stages ------------------------------------------------------------------ */
+/* ---- across stages ---------------------------------------------------- */
 
 /* The gradient of a value that came from another stage goes back there, at
  * the placement in which the value was sent. */

@@ -31,7 +31,7 @@ static bool is_given(const struct pdl_plan_tensor *t)
     return is_state(t) || t->kind == PDL_PLAN_INPUT ||
            t->kind == PDL_PLAN_LABEL;
 }
-/* ---- layouts ------------------------------------------------------------------- */
+/* ---- layouts ---------------------------------------------------------- */
 
 int64_t plan_check_items(const struct plan_check *c, int t, int d)
 {
@@ -49,7 +49,7 @@ bool plan_check_alike(const struct plan_check *c, int a, int b, int f)
            (d < 0 || plan_check_items(c, a, d) == plan_check_items(c, b, d));
 }
 
-/* ---- lifetimes --------------------------------------------------------------- */
+/* ---- lifetimes -------------------------------------------------------- */
 
 static enum pdl_status read_all(struct plan_check *c,
                                 const struct pdl_plan_op *o)
@@ -138,7 +138,7 @@ static enum pdl_status all_freed(struct plan_check *c)
     return PDL_OK;
 }
 
-/* ---- stages ---------------------------------------------------------------------- */
+/* ---- stages ----------------------------------------------------------- */
 
 static enum pdl_status stages(struct plan_check *c, const struct pdl_plan_op *o,
                               int stage)
@@ -207,7 +207,7 @@ static enum pdl_status match(struct plan_check *c)
     return sends == 0 ? PDL_OK : BAD(c, "something sent is never received");
 }
 
-/* ---- placements ----------------------------------------------------------------- */
+/* ---- placements ------------------------------------------------------- */
 
 static enum pdl_status same_places(struct plan_check *c,
                                    const struct pdl_plan_op *o, int pairs,
@@ -287,7 +287,7 @@ static enum pdl_status placements(struct plan_check *c,
     }
 }
 
-/* ---- all of it ------------------------------------------------------------------------- */
+/* ---- all of it -------------------------------------------------------- */
 
 static enum pdl_status run_items(struct plan_check *c, int first, int n,
                                  int stage)
@@ -330,9 +330,10 @@ static enum pdl_status walk(struct plan_check *c)
     return st;
 }
 
-/* ---- deadlock ------------------------------------------------------------------------------ */
+/* ---- deadlock --------------------------------------------------------- */
 
-/* The programs of a stage one after another; its k-th operation, -1: the end. */
+/* The programs of a stage one after another; its k-th operation, -1: the
+ * end. */
 static int stage_op(const struct pdl_plan *p, int stage, int k)
 {
     const struct pdl_plan_stage *s = &p->stages[stage];

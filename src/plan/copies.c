@@ -38,7 +38,7 @@ bool pdl_plan_in_place(const struct pdl_plan *p, int op, int k)
     return false;
 }
 
-/* ---- who gives what to whom ------------------------------------------------------- */
+/* ---- who gives what to whom ------------------------------------------- */
 
 void pdl_plan_members(const struct pdl_plan *p, int op, int k,
                       struct pdl_plan_members *m)
@@ -78,7 +78,7 @@ bool pdl_plan_gives(const struct pdl_plan_members *m, bool sum, int g, int to,
     return pdl_box_intersect(&m->in[g], &m->out[to], box);
 }
 
-/* ---- what is copied --------------------------------------------------------------- */
+/* ---- what is copied --------------------------------------------------- */
 
 /* A part of a tensor as it lies in memory. */
 struct stored {

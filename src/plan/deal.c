@@ -100,7 +100,7 @@ double pdl_deal_mean(const struct pdl_deal *d, int64_t lo, int64_t hi)
     return hi > lo ? sum / (double)(hi - lo) : 0;
 }
 
-/* ---- may positions change their places? --------------------------------------- */
+/* ---- may positions change their places? ------------------------------- */
 
 /* Layers that treat every position alike, or by its number. */
 static bool by_position(const struct pdl_node *n)

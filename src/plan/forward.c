@@ -29,7 +29,7 @@ int plan_value_place(const struct plan_lower *lo, int tensor, int f)
                        : PDL_REPLICATED;
 }
 
-/* ---- operands ---------------------------------------------------------------- */
+/* ---- operands --------------------------------------------------------- */
 
 static int version_with(struct plan_lower *lo, int tensor,
                         const struct plan_layout *need)
@@ -161,7 +161,7 @@ static int weight_of(struct plan_lower *lo, int node, int j)
                                    : new_weight(lo, id, &t, &l, &part, &l);
 }
 
-/* ---- results ------------------------------------------------------------------ */
+/* ---- results ---------------------------------------------------------- */
 
 int plan_new_activation(struct plan_lower *lo, int model_tensor,
                         enum pdl_plan_kind kind, const struct pdl_place *place)
@@ -277,7 +277,7 @@ static void set_value(struct plan_lower *lo, int tensor, int t, uint32_t shared)
     lo->values[tensor].shared = shared;
 }
 
-/* ---- batch norm ----------------------------------------------------------------- */
+/* ---- batch norm ------------------------------------------------------- */
 
 uint32_t plan_statistics_group(const struct plan_lower *lo, int node)
 {
@@ -364,7 +364,7 @@ static void compute_with_statistics(struct plan_lower *lo, int node, int y)
                                           .out = &y});
 }
 
-/* ---- one node ---------------------------------------------------------------------- */
+/* ---- one node --------------------------------------------------------- */
 
 static void compute(struct plan_lower *lo, int node, bool with_bias)
 {

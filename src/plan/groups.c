@@ -110,7 +110,7 @@ bool pdl_plan_group_at(const struct pdl_plan *p,
     return true;
 }
 
-/* ---- of a whole plan ------------------------------------------------------- */
+/* ---- of a whole plan -------------------------------------------------- */
 
 static void count_readers(const struct pdl_plan *p, int *readers)
 {
@@ -179,7 +179,7 @@ bool plan_index_groups(pdl_arena *a, struct pdl_plan *p)
     return true;
 }
 
-/* ---- what one costs -------------------------------------------------------- */
+/* ---- what one costs --------------------------------------------------- */
 
 static int64_t outside(const struct pdl_plan *p, const struct pdl_plan_group *g,
                        int64_t rank)

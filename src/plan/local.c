@@ -125,7 +125,7 @@ void pdl_plan_box(const struct pdl_plan *p, int tensor, int64_t rank,
         }
 }
 
-/* ---- what ranks have in common ------------------------------------------------- */
+/* ---- what ranks have in common ---------------------------------------- */
 
 /* Of one dimension that is cut, for each part that a peer may have: items that
  * are wanted, and those of them that the rank has itself; -1: not counted yet.

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* ---- what is refused ---------------------------------------------------------- */
+/* ---- what is refused -------------------------------------------------- */
 
 /* Notation that is no transformation: what to swap is decided elsewhere
  * (pdl_swap_settle), and written as clauses. */
@@ -127,7 +127,7 @@ static void check_batch(struct plan_lower *lo)
     check_groups(lo, lo->samples);
 }
 
-/* ---- set-up -------------------------------------------------------------------- */
+/* ---- set-up ----------------------------------------------------------- */
 
 static int room(int n)
 {
@@ -264,7 +264,7 @@ enum pdl_status plan_find_pipe(const struct pdl_strategy *s,
     return PDL_OK;
 }
 
-/* ---- the walk --------------------------------------------------------------------------- */
+/* ---- the walk --------------------------------------------------------- */
 
 /* The copy of the network that a stage is of. */
 int plan_copy_of(const struct plan_lower *lo, int stage)

@@ -4,7 +4,7 @@
  * that are loaded, and what earlier stages of a pipeline made. */
 #include "plan_priv.h"
 
-/* ---- inputs ------------------------------------------------------------------------ */
+/* ---- inputs ----------------------------------------------------------- */
 
 /* Inputs are loaded where the first layer wants them: their samples over the
  * data axes, their rows over the spatial ones. */
@@ -65,7 +65,7 @@ void plan_load_inputs(struct plan_lower *lo)
     }
 }
 
-/* ---- stages --------------------------------------------------------------------------- */
+/* ---- stages ----------------------------------------------------------- */
 
 /* The next stage after `stage` that reads the tensor; -1: none. */
 static int next_reader(const struct plan_lower *lo, int tensor, int stage)

@@ -60,7 +60,7 @@ static enum pdl_plan_kind copied(enum pdl_plan_kind kind)
                : kind;
 }
 
-/* ---- layouts ----------------------------------------------------------------- */
+/* ---- layouts ---------------------------------------------------------- */
 
 static bool is_sharded(const struct pdl_mesh *m, const struct pdl_place *p,
                        int d)
@@ -120,7 +120,7 @@ bool plan_lie_alike(const struct plan_lower *lo, int a, int b)
     return plan_lies(lo, a, &at);
 }
 
-/* ---- one step ------------------------------------------------------------------ */
+/* ---- one step --------------------------------------------------------- */
 
 static int step(struct plan_lower *lo, enum pdl_plan_op_kind kind, int from,
                 const struct plan_layout *to, uint32_t group)

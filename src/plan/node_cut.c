@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* ---- limits ---------------------------------------------------------------- */
+/* ---- limits ----------------------------------------------------------- */
 
 static int64_t activation_dim(const struct plan_lower *lo,
                               const struct pdl_tensor *t, int d)
@@ -50,7 +50,7 @@ static const char *index_name(enum pdl_axis axis)
                                       : "rows";
 }
 
-/* ---- cuts ------------------------------------------------------------------- */
+/* ---- cuts ------------------------------------------------------------- */
 
 bool plan_is_feature_axis(const struct pdl_mesh_term *t)
 {

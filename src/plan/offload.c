@@ -6,12 +6,12 @@
  * operations, after recomputation: what is made again is not copied.
  *
  * Layers go in groups (a repeated block; layers whose names say that they are
- * parts of one thing; otherwise layers up to the next that has weights). The copies of a group are one operation at its end; the memory
- * is given back at the end of the next group, so a copy has as long as that
- * one computes. A group's copies come back one group ahead of it. (prefetch=2:
- * two groups both ways, and so on.) What the last group of the last stage makes
- * is wanted again at once and stays, unless the schedule runs all forwards
- * first.
+ * parts of one thing; otherwise layers up to the next that has weights). The
+ * copies of a group are one operation at its end; the memory is given back at
+ * the end of the next group, so a copy has as long as that one computes. A
+ * group's copies come back one group ahead of it. (prefetch=2: two groups both
+ * ways, and so on.) What the last group of the last stage makes is wanted again
+ * at once and stays, unless the schedule runs all forwards first.
  *
  * What the optimizer keeps there is update.c's business. */
 #include "plan_priv.h"
@@ -33,7 +33,7 @@ struct offload {
     int ahead; /* groups that a copy has time for */
 };
 
-/* ---- groups -------------------------------------------------------------------- */
+/* ---- groups ----------------------------------------------------------- */
 
 /* "down1.conv1" and "down1.relu1": parts of one thing that are layers. */
 static bool same_part(const char *a, const char *b)
@@ -91,7 +91,7 @@ static int find_runs(struct offload *f, const struct pdl_plan_item *it,
     return runs + 1;
 }
 
-/* ---- which ----------------------------------------------------------------------- */
+/* ---- which ------------------------------------------------------------ */
 
 static bool offloads(const struct pdl_strategy *s, int clause)
 {
@@ -167,7 +167,7 @@ static bool leaves(const struct offload *f, int t, int stage, int runs)
            (waits(f, stage) || f->last[t] < runs - 1 || f->next[t] > 0);
 }
 
-/* ---- copies ------------------------------------------------------------------------ */
+/* ---- copies ----------------------------------------------------------- */
 
 static int copy_of(struct offload *f, int t, bool host)
 {
@@ -237,7 +237,7 @@ static void copy_in(struct offload *f, int stage, int run)
         copy_in_for(f, stage, i);
 }
 
-/* ---- programs ------------------------------------------------------------------------ */
+/* ---- programs --------------------------------------------------------- */
 
 static void rewrite_forward(struct offload *f, int stage,
                             const struct pdl_plan_item *it, int runs)

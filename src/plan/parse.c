@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/* ---- how much there is ---------------------------------------------------------- */
+/* ---- how much there is ------------------------------------------------ */
 
 /* Counts lines by their beginning, so that arrays are allocated once. */
 static void count_lines(struct plan_text_reader *r)
@@ -71,7 +71,7 @@ static void read_lists(struct plan_text_reader *r)
         plan_lex_fail(&r->x, "expected a tensor, a class or a program");
 }
 
-/* ---- all of it -------------------------------------------------------------------------- */
+/* ---- all of it -------------------------------------------------------- */
 
 static void compare_derived(struct plan_text_reader *r)
 {

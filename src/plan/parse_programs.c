@@ -118,7 +118,7 @@ static void read_op(struct plan_text_reader *r, int stage)
     r->ops[r->p.nops++] = o;
 }
 
-/* ---- programs -------------------------------------------------------------------------- */
+/* ---- programs --------------------------------------------------------- */
 
 static void read_item(struct plan_text_reader *r)
 {

@@ -47,7 +47,7 @@ void plan_text_round(const struct pdl_plan *p, int round, struct pdl_sink *out)
         pdl_printf(out, " round=%d", round);
 }
 
-/* ---- tensors ---------------------------------------------------------------- */
+/* ---- tensors ---------------------------------------------------------- */
 
 static void put_frame(const struct pdl_frame *f, struct pdl_sink *out)
 {
@@ -125,7 +125,7 @@ static void put_tensor(const struct writer *w, int i)
     pdl_puts(w->out, "\n");
 }
 
-/* ---- operations ---------------------------------------------------------------- */
+/* ---- operations ------------------------------------------------------- */
 
 void plan_text_work(const struct pdl_plan *p, int op, int stage,
                     struct pdl_sink *out)
@@ -196,7 +196,7 @@ static void put_programs(const struct writer *w)
     }
 }
 
-/* ---- header ---------------------------------------------------------------------- */
+/* ---- header ----------------------------------------------------------- */
 
 static void put_line(const char *key, const char *value, struct pdl_sink *out)
 {

@@ -38,7 +38,7 @@ struct again {
     struct pdl_plan_op *old;
 };
 
-/* ---- blocks -------------------------------------------------------------------- */
+/* ---- blocks ----------------------------------------------------------- */
 
 /* "layers.17" of "layers.17.attn.q"; a name with fewer dots is its own. */
 static size_t block_name(const char *name)
@@ -115,7 +115,7 @@ static void find_owners(struct again *a, int first, int end)
         }
 }
 
-/* ---- what is made again ------------------------------------------------------------ */
+/* ---- what is made again ----------------------------------------------- */
 
 static enum pdl_recompute mode_of(const struct again *a, int layer)
 {
@@ -303,7 +303,7 @@ static void make_again(struct again *a, int b, int first, int end, int from,
             emit_again(a, i);
 }
 
-/* ---- programs -------------------------------------------------------------------------- */
+/* ---- programs --------------------------------------------------------- */
 
 /* The end of the block's operations; others' may lie between. */
 static int block_end(const struct again *a, int b, int first, int end)

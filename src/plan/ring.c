@@ -157,7 +157,7 @@ void plan_ring(struct plan_lower *lo)
     plan_close_ranks(lo);
 }
 
-/* ---- whom it serves ----------------------------------------------------------- */
+/* ---- whom it serves --------------------------------------------------- */
 
 static bool has(const int *ids, int n, int t)
 {

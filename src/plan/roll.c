@@ -28,7 +28,7 @@ struct roller {
     int width, period, tail;
 };
 
-/* ---- which rounds -------------------------------------------------------------- */
+/* ---- which rounds ----------------------------------------------------- */
 
 /* The stage of a round, or -1: it has several. */
 static int stage_of(const struct roller *r, int64_t round)
@@ -89,7 +89,7 @@ static const struct pdl_plan_roll *choose(struct roller *r)
     return roll->ngroups > 0 ? roll : NULL;
 }
 
-/* ---- buckets --------------------------------------------------------------------- */
+/* ---- buckets ---------------------------------------------------------- */
 
 struct fills {
     int n;
@@ -209,7 +209,7 @@ static bool check_buckets(struct roller *r, const struct plan_units *u,
     return same;
 }
 
-/* ---- items ---------------------------------------------------------------------- */
+/* ---- items ------------------------------------------------------------ */
 
 /* Every run of the middle unit's operations becomes an item of its own, with
  * one before and one after. */
@@ -293,7 +293,7 @@ static bool cut_programs(pdl_arena *a, const struct plan_units *u,
     return true;
 }
 
-/* ---- all of it ------------------------------------------------------------------------ */
+/* ---- all of it -------------------------------------------------------- */
 
 /* The round and the stage of each node of the short network. */
 static bool describe(struct roller *r, const struct pdl_plan_roll *roll,
@@ -463,7 +463,7 @@ enum pdl_status pdl_plan_lower_rolled(pdl_arena *a,
     return pdl_plan_lower(a, model, strategy, opt, out, err);
 }
 
-/* ---- more rounds, or fewer ----------------------------------------------------------- */
+/* ---- more rounds, or fewer -------------------------------------------- */
 
 static bool fills_alike(pdl_arena *a, const struct pdl_plan *p)
 {

@@ -196,7 +196,7 @@ static bool pointwise_follow(const struct plan_site *s, int operand, int d,
     return true;
 }
 
-/* ---- normalisation -------------------------------------------------------- */
+/* ---- normalisation ---------------------------------------------------- */
 
 static bool batch_norm_follow(const struct plan_site *s, int operand, int d,
                               struct plan_cut *cut)
@@ -226,7 +226,7 @@ static bool layer_norm_follow(const struct plan_site *s, int operand, int d,
     return true;
 }
 
-/* ---- transformers --------------------------------------------------------- */
+/* ---- transformers ----------------------------------------------------- */
 
 /* A table's rows: a token finds its row on one rank, the others give 0. */
 static bool embedding_role(const struct plan_site *s, enum pdl_axis axis,
@@ -406,7 +406,7 @@ static bool global_avg_follow(const struct plan_site *s, int operand, int d,
     return true;
 }
 
-/* ---- shapes ----------------------------------------------------------------- */
+/* ---- shapes ----------------------------------------------------------- */
 
 /* Joined dimensions keep a shard of the outermost only. */
 static bool flatten_follow(const struct plan_site *s, int operand, int d,
@@ -442,7 +442,7 @@ static bool slice_follow(const struct plan_site *s, int operand, int d,
            concat_follow(s, operand, d, cut);
 }
 
-/* ---- table ------------------------------------------------------------------ */
+/* ---- table ------------------------------------------------------------ */
 
 enum { WINDOW = 1, STATISTICS = 2, BIAS = 4 };
 

@@ -48,7 +48,7 @@ static int64_t min64(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* ---- forwards and whole backwards ----------------------------------------------- */
+/* ---- forwards and whole backwards ------------------------------------- */
 
 /* The k-th forward of a lane, or (its stages backwards) its k-th backward. */
 static void push_nth(struct lane *l, int64_t k, bool back)
@@ -92,7 +92,7 @@ static void order_interleaved(struct lane *l)
     order_plain(l, v == 1 ? p - l->at : 2 * (p - 1 - l->at) + (v - 1) * p + 1);
 }
 
-/* ---- zero bubble ------------------------------------------------------------------- */
+/* ---- zero bubble ------------------------------------------------------ */
 
 /* The next task of this kind on the lane's first (0) or second stage. */
 static void next(struct lane *l, enum pdl_task_kind kind, int second)
@@ -179,7 +179,7 @@ static void order_v(struct lane *l)
             next(l, PDL_TASK_WEIGHTS, second);
 }
 
-/* ---- both ways ---------------------------------------------------------------------- */
+/* ---- both ways -------------------------------------------------------- */
 
 /* Backward of which copy (0: the one that enters on this side) is the k-th
  * whose weights wait? They begin in the middle of the backwards that alternate;
@@ -230,7 +230,7 @@ static void order_dual(struct lane *l)
     }
 }
 
-/* ---- the table ---------------------------------------------------------------------- */
+/* ---- the table -------------------------------------------------------- */
 
 /* All that is known of a schedule. */
 struct schedule {

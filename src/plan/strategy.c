@@ -429,8 +429,8 @@ read_option(struct reader *rd, const struct plan_option *o, const char *value)
     return PDL_EWRONG;
 }
 
-/* Some layers' own choice of what is made again, waits on the host, or how their
- * gradients travel. */
+/* Some layers' own choice of what is made again, waits on the host, or how
+ * their gradients travel. */
 static enum pdl_status read_own(struct reader *rd, struct pdl_clause *c,
                                 enum plan_option_kind kind, const char *value)
 {

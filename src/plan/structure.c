@@ -34,7 +34,7 @@ static enum pdl_status bad_op(const struct form *c, int op, const char *what)
                     o->node >= 0 ? c->p->model->nodes[o->node].name : "", what);
 }
 
-/* ---- tensors ---------------------------------------------------------------- */
+/* ---- tensors ---------------------------------------------------------- */
 
 static bool frame_fits(const struct pdl_plan_tensor *t, int d)
 {
@@ -103,7 +103,7 @@ static enum pdl_status tensor(const struct form *c, int i)
     return PDL_OK;
 }
 
-/* ---- operations ---------------------------------------------------------------- */
+/* ---- operations ------------------------------------------------------- */
 
 static bool is_statistic(const struct form *c, int t)
 {
@@ -392,7 +392,7 @@ static enum pdl_status operation(const struct form *c, int i)
     return PDL_OK;
 }
 
-/* ---- programs --------------------------------------------------------------------- */
+/* ---- programs --------------------------------------------------------- */
 
 /* Items follow each other without gap, and so do the programs. */
 static enum pdl_status programs(const struct form *c)

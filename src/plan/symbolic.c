@@ -51,7 +51,7 @@ static bool fresh(struct exec *x, int tensor, int64_t rank)
     return plan_part_make(&x->m, p);
 }
 
-/* ---- where numbers come from ------------------------------------------------- */
+/* ---- where numbers come from ------------------------------------------ */
 
 static uint64_t element(const struct exec *x, int tensor, const int64_t *i,
                         int64_t micro)
@@ -107,7 +107,7 @@ static enum pdl_status load(struct exec *x, int64_t micro)
     return PDL_OK;
 }
 
-/* ---- operations ------------------------------------------------------------------ */
+/* ---- operations ------------------------------------------------------- */
 
 /* The value of an item over a group: the sum, or the first owner's. */
 static bool over_group(struct exec *x, const struct pdl_plan_op *o, int t,
@@ -352,7 +352,7 @@ static enum pdl_status run_op(struct exec *x, int op)
     return st;
 }
 
-/* ---- the whole step ----------------------------------------------------------------- */
+/* ---- the whole step --------------------------------------------------- */
 
 static enum pdl_status run_items(struct exec *x, int first, int n)
 {

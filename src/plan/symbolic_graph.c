@@ -40,7 +40,7 @@ static void fill(struct graph *g, uint64_t id, int64_t micro,
         p->at[i] = plan_num_of(g->seed, id, (uint64_t)(micro * n + i));
 }
 
-/* ---- batch norm's sets ----------------------------------------------------------- */
+/* ---- batch norm's sets ------------------------------------------------ */
 
 /* The operation that reads x of this node in forward: its placement tells who
  * shares statistics. Calls back with each distinct set's box. */
@@ -112,7 +112,7 @@ static void call(struct graph *g, int node, const struct plan_call *operands)
     }
 }
 
-/* ---- forward and backward ------------------------------------------------------------ */
+/* ---- forward and backward --------------------------------------------- */
 
 static bool forward(struct graph *g, int node)
 {
@@ -229,7 +229,7 @@ static void loss(struct graph *g, int tensor, int64_t micro)
     add_into(&g->grad[tensor], &dy);
 }
 
-/* ---- one step ------------------------------------------------------------------------- */
+/* ---- one step --------------------------------------------------------- */
 
 static bool is_read(const struct pdl_model *m, int tensor)
 {

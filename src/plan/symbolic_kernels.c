@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/* ---- element by element -------------------------------------------------------- */
+/* ---- element by element ----------------------------------------------- */
 
 /* Broadcast operands: shapes align at the right, N in front. */
 static void operand_index(const struct pdl_tensor *x,
@@ -63,7 +63,7 @@ static void pointwise(struct plan_machine *m, const struct plan_call *k)
         }
 }
 
-/* ---- batch norm ------------------------------------------------------------------ */
+/* ---- batch norm ------------------------------------------------------- */
 
 /* Sums over a box of what ranks of one set hold: [1, 2, C]. */
 static void bn_sums(struct plan_machine *m, const struct plan_part *x,
@@ -207,7 +207,7 @@ static void batch_norm(struct plan_machine *m, const struct plan_call *k)
     }
 }
 
-/* ---- shapes ------------------------------------------------------------------------- */
+/* ---- shapes ----------------------------------------------------------- */
 
 /* [n, c, s...] <-> [n, c*s...] by the global shape. */
 static void flat_index(const struct pdl_tensor *x, const int64_t *i,
@@ -264,7 +264,7 @@ static void concat(struct plan_machine *m, const struct plan_call *k)
     }
 }
 
-/* ---- table --------------------------------------------------------------------------- */
+/* ---- table ------------------------------------------------------------ */
 
 void plan_kernel(struct plan_machine *m, const struct plan_call *c)
 {

@@ -33,7 +33,7 @@ plan_num plan_num_of(uint64_t seed, uint64_t tensor, uint64_t element)
     return ((uint64_t)x.v[1] << 32 | x.v[0]) % PLAN_NUM_P;
 }
 
-/* ---- parts ----------------------------------------------------------------- */
+/* ---- parts ------------------------------------------------------------ */
 
 /* -1: the index is not in the part */
 int64_t plan_part_offset(const struct plan_part *p, const int64_t *index)

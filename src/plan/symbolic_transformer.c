@@ -13,7 +13,7 @@
 #define ADD plan_num_add
 #define GET plan_part_get
 
-/* ---- layer norm, RMS norm ------------------------------------------------------ */
+/* ---- layer norm, RMS norm --------------------------------------------- */
 
 /* Two sums over the `n` features around index i; with dy and w those of the
  * backward pass. */
@@ -119,7 +119,7 @@ static void norm(struct plan_machine *m, const struct plan_call *k)
         norm_weights(m, k, n);
 }
 
-/* ---- attention -------------------------------------------------------------------- */
+/* ---- attention -------------------------------------------------------- */
 
 /* q [N, T, heads*d], k [N, U, kv*d], v [N, U, kv*dv]; y and dy like q with dv.
  * Score s = sum over d of q k; y = sum over u of s^2 v. */
@@ -332,8 +332,8 @@ static void attention(struct plan_machine *m, const struct plan_call *k)
     attention_dkv(m, &a, true, k->out[2]);
 }
 
-/* Halves of a head are turned by an angle that depends on the position; backward
- * turns them back. */
+/* Halves of a head are turned by an angle that depends on the position;
+ * backward turns them back. */
 static void rope(struct plan_machine *m, const struct plan_call *k)
 {
     int64_t i[PDL_BOX_DIMS] = {0}, j[PDL_BOX_DIMS] = {0};
@@ -355,7 +355,7 @@ static void rope(struct plan_machine *m, const struct plan_call *k)
     }
 }
 
-/* ---- features of heads -------------------------------------------------------------- */
+/* ---- features of heads ------------------------------------------------ */
 
 /* Where feature f of the result comes from: which operand, which of its
  * features. */
@@ -405,9 +405,10 @@ static void take(struct plan_machine *m, const struct plan_call *k)
     }
 }
 
-/* ---- a weight along the features ---------------------------------------------------- */
+/* ---- a weight along the features -------------------------------------- */
 
-/* x + w and x * w. Forward x w; backward-data dy w ..; backward-weights x dy. */
+/* x + w and x * w. Forward x w; backward-data dy w ..; backward-weights x
+ * dy. */
 static void weighted(struct plan_machine *m, const struct plan_call *k)
 {
     bool mul = plan_is(k->node, "mul");
@@ -433,7 +434,7 @@ static void weighted(struct plan_machine *m, const struct plan_call *k)
     }
 }
 
-/* ---- tables ------------------------------------------------------------------------- */
+/* ---- tables ----------------------------------------------------------- */
 
 /* The row that a token asks for; rows of other ranks give 0. */
 static void embedding(struct plan_machine *m, const struct plan_call *k)
@@ -478,7 +479,7 @@ static void positions(struct plan_machine *m, const struct plan_call *k)
     }
 }
 
-/* ---- table ---------------------------------------------------------------------------- */
+/* ---- table ------------------------------------------------------------ */
 
 bool plan_kernel_transformer(struct plan_machine *m, const struct plan_call *c)
 {

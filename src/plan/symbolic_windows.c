@@ -245,7 +245,7 @@ void plan_kernel_contract(struct plan_machine *m, const struct plan_call *k)
         contract_weights(m, k);
 }
 
-/* ---- windows without weights ------------------------------------------------------- */
+/* ---- windows without weights ------------------------------------------ */
 
 void plan_kernel_pool(struct plan_machine *m, const struct plan_call *k)
 {

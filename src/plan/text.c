@@ -17,7 +17,7 @@ const char *const plan_text_kinds[] = {
 };
 const int plan_text_nkinds = sizeof plan_text_kinds / sizeof plan_text_kinds[0];
 
-/* ---- names ------------------------------------------------------------------ */
+/* ---- names ------------------------------------------------------------ */
 
 /* FNV-1a, 64 bit. */
 static uint64_t hash(const char *s)
@@ -88,7 +88,7 @@ void plan_names_put(const struct plan_names *n, int i, struct pdl_sink *out)
         plan_text_quote(name, false, out);
 }
 
-/* ---- words -------------------------------------------------------------------- */
+/* ---- words ------------------------------------------------------------ */
 
 static bool is_plain(const char *s, bool blanks)
 {
@@ -119,7 +119,7 @@ void plan_text_quote(const char *s, bool blanks, struct pdl_sink *out)
     pdl_puts(out, "\"");
 }
 
-/* ---- dimensions ----------------------------------------------------------------- */
+/* ---- dimensions ------------------------------------------------------- */
 
 /* Weights and what has their shape have no N. */
 static bool is_weight(const struct pdl_plan *p, const struct pdl_plan_tensor *t)
@@ -162,7 +162,7 @@ void plan_text_factors(const struct pdl_plan *p, uint32_t set,
         }
 }
 
-/* ---- programs --------------------------------------------------------------------- */
+/* ---- programs --------------------------------------------------------- */
 
 void plan_text_items(const struct pdl_plan_stage *s, int phase, int *first,
                      int *count)

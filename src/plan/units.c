@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-/* ---- where they are ----------------------------------------------------------- */
+/* ---- where they are --------------------------------------------------- */
 
 static bool alloc(pdl_arena *a, struct plan_units *u)
 {
@@ -121,7 +121,7 @@ bool plan_units_make(pdl_arena *a, const struct pdl_plan *p,
            find_steps(u, u->fallback, p->nfallbacks, u->fallback_step);
 }
 
-/* ---- names --------------------------------------------------------------------- */
+/* ---- names ------------------------------------------------------------ */
 
 bool plan_unit_has_node(const struct plan_units *u, int node)
 {
@@ -184,7 +184,7 @@ const char *plan_unit_name(pdl_arena *a, const struct plan_units *u,
     return kept;
 }
 
-/* ---- are they alike ---------------------------------------------------------------- */
+/* ---- are they alike --------------------------------------------------- */
 
 static bool same_frames(const struct pdl_plan_tensor *x,
                         const struct pdl_plan_tensor *y)
@@ -276,7 +276,8 @@ static bool is_of_middle(const struct plan_units *u, int id, int first,
 }
 
 /* What the middle unit made is read by its neighbours, or all of it. Returns
- * how many operands stand for all copies; -1: one stands for who knows which. */
+ * how many operands stand for all copies; -1: one stands for who knows
+ * which. */
 static int count_gathered(const struct plan_units *u, int op, const int *ids,
                           int n)
 {

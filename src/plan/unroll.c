@@ -20,7 +20,7 @@ struct unroll {
     bool failed;
 };
 
-/* ---- which copy ------------------------------------------------------------------- */
+/* ---- which copy ------------------------------------------------------- */
 
 static int64_t repeat_of(const struct unroll *x, int unit)
 {
@@ -85,7 +85,7 @@ static int whole(const struct unroll *x, int id, int first, int each,
                       (ours ? later * x->u.roll->period * each : 0));
 }
 
-/* ---- tensors ------------------------------------------------------------------------ */
+/* ---- tensors ---------------------------------------------------------- */
 
 static void put_tensor(struct unroll *x, int t, int64_t copy)
 {
@@ -129,7 +129,7 @@ static void go_through(struct unroll *x, bool put)
     }
 }
 
-/* ---- operations ----------------------------------------------------------------------- */
+/* ---- operations ------------------------------------------------------- */
 
 /* How long a list becomes; ids NULL: only that. */
 static int write_ids(const struct unroll *x, int op, int64_t copy,
@@ -270,7 +270,7 @@ static bool put_fallbacks(struct unroll *x, int64_t most)
     return list != NULL;
 }
 
-/* ---- all of it -------------------------------------------------------------------------- */
+/* ---- all of it -------------------------------------------------------- */
 
 static int64_t grown(const struct unroll *x, const int *unit, int n)
 {
@@ -338,7 +338,7 @@ enum pdl_status pdl_plan_unroll(pdl_arena *a, const struct pdl_plan *p,
     return PDL_OK;
 }
 
-/* ---- rounds without unrolling ------------------------------------------------------------- */
+/* ---- rounds without unrolling ----------------------------------------- */
 
 struct pdl_plan_rounds {
     struct unroll x;

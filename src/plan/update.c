@@ -272,8 +272,8 @@ static void scatter_gradients(struct plan_lower *lo)
     }
 }
 
-/* The first layer of the stage that uses each tensor: backward makes the last of
- * a tied weight's gradient there. NULL: out of memory. */
+/* The first layer of the stage that uses each tensor: backward makes the last
+ * of a tied weight's gradient there. NULL: out of memory. */
 static const int *first_users(struct plan_lower *lo)
 {
     int *first = PDL_NEW(lo->arena, int, lo->model->ntensors + 1);

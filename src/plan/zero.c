@@ -15,7 +15,7 @@
  * gathers or scatters over the same ranks travels together. */
 #include "plan_priv.h"
 
-/* ---- where the part lies ------------------------------------------------------ */
+/* ---- where the part lies ---------------------------------------------- */
 
 /* The innermost ranks of an axis that multiply to `group` (0: all of it). */
 static uint32_t inner_factors(const struct pdl_mesh *m,
@@ -100,7 +100,7 @@ int plan_zero_scatter(struct plan_lower *lo, const struct plan_weight *w)
     return plan_move_to(lo, plan_move(lo, w->grad, &p), &home);
 }
 
-/* ---- blocks travel together -------------------------------------------------------- */
+/* ---- blocks travel together ------------------------------------------- */
 
 static int *find_blocks(struct plan_lower *lo)
 {

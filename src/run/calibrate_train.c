@@ -36,7 +36,7 @@ struct watch {
     } * kept;
 };
 
-/* ---- caches ---------------------------------------------------------------- */
+/* ---- caches ----------------------------------------------------------- */
 
 /* What a probe computed a pass ago still lies in the caches; in a network of
  * real size it does not. So they are swept out between passes, but for networks
@@ -74,7 +74,7 @@ static void sweep_out(const struct watch *w, int op)
         memset(w->sweep, w->step & 1, (size_t)w->sweep_bytes);
 }
 
-/* ---- steps ----------------------------------------------------------------- */
+/* ---- steps ------------------------------------------------------------ */
 
 /* CPU time, as run_time_all has it: whatever else runs does not count. */
 static void timed(void *ctx, int op, int64_t micro, double start_s,

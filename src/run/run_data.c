@@ -16,7 +16,7 @@
 
 enum { MOST_STORES = 65536 };
 
-/* ---- what is there --------------------------------------------------------- */
+/* ---- what is there ---------------------------------------------------- */
 
 struct stores {
     char **path;
@@ -87,7 +87,7 @@ static void json_shape(struct pdl_json *w, const char *key,
     pdl_json_end(w);
 }
 
-/* ---- show ------------------------------------------------------------------- */
+/* ---- show ------------------------------------------------------------- */
 
 static enum pdl_status open_set(const char *path, const struct data_options *o,
                                 pdl_io **out, struct pdl_err *err)
@@ -217,7 +217,7 @@ static int show(const struct pdl_args *args)
     return st == PDL_OK ? EXIT_OK : run_fail(st, &err);
 }
 
-/* ---- check ------------------------------------------------------------------ */
+/* ---- check ------------------------------------------------------------ */
 
 struct verdict {
     int64_t samples, bad;

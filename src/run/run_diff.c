@@ -16,7 +16,7 @@
 
 enum { MAX_LOG = 1 << 28, MAX_LINE = 4096 };
 
-/* ---- plans ------------------------------------------------------------------ */
+/* ---- plans ------------------------------------------------------------ */
 
 static void print_json(const struct pdl_train_diff *d)
 {
@@ -149,7 +149,7 @@ static enum pdl_status diff_plans(pdl_arena *a, const struct pdl_args *args,
                                                 : st;
 }
 
-/* ---- logs ---------------------------------------------------------------------------- */
+/* ---- logs ------------------------------------------------------------- */
 
 struct log {
     const char *at;

@@ -20,7 +20,7 @@
 #include <omp.h>
 #endif
 
-/* ---- what to train ----------------------------------------------------------- */
+/* ---- what to train ---------------------------------------------------- */
 
 static enum pdl_status open_data(struct session *s, struct pdl_err *err)
 {
@@ -84,7 +84,7 @@ static enum pdl_status prepare(struct session *s, struct pdl_err *err)
     return st == PDL_OK ? open_data(s, err) : st;
 }
 
-/* ---- traces --------------------------------------------------------------------- */
+/* ---- traces ----------------------------------------------------------- */
 
 static void measured(void *ctx, const double *seconds)
 {
@@ -119,7 +119,7 @@ static enum pdl_status write_traces(struct session *s, enum pdl_status st,
     return st;
 }
 
-/* ---- running ----------------------------------------------------------------------- */
+/* ---- running ---------------------------------------------------------- */
 
 static int default_threads(const struct session *s)
 {

@@ -333,7 +333,8 @@ static enum pdl_status check_schema(const struct pdl_doc *root,
     return pdl_doc_fail(d, err, "schema: this program reads paradl.system/1");
 }
 
-/* A machine of several: what they have in common, before the file's own keys. */
+/* A machine of several: what they have in common, before the file's own
+ * keys. */
 static enum pdl_status read_groups(struct reader *r, const struct pdl_doc *root,
                                    bool inside, struct pdl_system *sys)
 {

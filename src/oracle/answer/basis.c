@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What a projection rests on: numbers of the PE, given or stood in for, and the
- * error of projections where the system was fitted (else: evidence.c). What a framework adds is its own list
- * (pdl_framework_habit). */
+ * error of projections where the system was fitted (else: evidence.c). What a
+ * framework adds is its own list (pdl_framework_habit). */
 #include "oracle/answer/answer.h"
 
 bool pdl_basis_at(const struct pdl_system *sys,

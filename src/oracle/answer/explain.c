@@ -32,7 +32,7 @@ static const char *bytes(const struct oracle_why *w, double n)
         w->arena, pdl_unit_format(n, PDL_UNIT_BYTES, buf, sizeof buf));
 }
 
-/* ---- who computes and keeps the same ------------------------------------------ */
+/* ---- who computes and keeps the same ---------------------------------- */
 
 /* Ranks of the stage that hold the same part of a tensor. */
 static double replicas(const struct oracle_why *w, int t)
@@ -69,7 +69,7 @@ static double size_of(const struct oracle_why *w, int t)
            pdl_dtype_bits(w->p->tensors[t].dtype) / 8;
 }
 
-/* ---- findings: each returns its share and, where that counts, its text --------- */
+/* ---- findings: each returns its share and, where that counts, its text --- */
 
 static double gradient_exchange(const struct oracle_why *w, const char **text)
 {
@@ -259,7 +259,8 @@ static double io_staging(const struct oracle_why *w, const char **text)
     return share;
 }
 
-/* Weights that were gathered are there for one layer, and not copies that stay. */
+/* Weights that were gathered are there for one layer, and not copies that
+ * stay. */
 static bool is_gathered(const struct pdl_plan *p, int t)
 {
     int of = p->tensors[t].model_tensor;
@@ -452,7 +453,7 @@ static double pe_limit(const struct oracle_why *w, const char **text)
     return tight < 1 ? 1 : 1 / tight;
 }
 
-/* ---- the table ------------------------------------------------------------------ */
+/* ---- the table -------------------------------------------------------- */
 
 // clang-format off
 static const struct {

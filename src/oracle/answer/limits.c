@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How many PEs an axis can have (the papers' limits: p <= B, min F, min C, rows,
- * layers). No second formula: the plan says no, with the layer and the reason,
- * and the largest number to which it says yes is searched for. */
+ * How many PEs an axis can have (the papers' limits: p <= B, min F, min C,
+ * rows, layers). No second formula: the plan says no, with the layer and the
+ * reason, and the largest number to which it says yes is searched for. */
 #include "oracle/oracle_priv.h"
 
 #include <stdio.h>

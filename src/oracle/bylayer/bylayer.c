@@ -3,8 +3,8 @@
  * A strategy for each layer. Candidates are the axes and products of two of
  * the whole-model search, without pipelines; units of layers and the moves
  * between them are priced by their own plans (unit_prices.c) and one
- * candidate is chosen for each unit (unit_choice.c). What is returned is the price
- * of the whole plan, never the sum: sums only say which plans to look at.
+ * candidate is chosen for each unit (unit_choice.c). What is returned is the
+ * price of the whole plan, never the sum: sums only say which plans to look at.
  *
  * Sums do not know how much of the gradient exchange hides behind backward, so
  * the choice is made for several shares of it. Axes of all layers must nest in
@@ -22,7 +22,7 @@ enum { MOST_TRIES = 256, MOST_ROOMS = 5, MOST_HALVED = 2 };
 /* a part of the memory that is as good as all of it */
 static const double FULL = .96;
 
-/* ---- the problem ------------------------------------------------------------------- */
+/* ---- the problem ------------------------------------------------------ */
 
 enum pdl_status oracle_layers_problem(const struct oracle_layers *x,
                                       const struct oracle_weights *w,
@@ -58,7 +58,7 @@ enum pdl_status oracle_layers_problem(const struct oracle_layers *x,
     return PDL_OK;
 }
 
-/* ---- the search ---------------------------------------------------------------------- */
+/* ---- the search ------------------------------------------------------- */
 
 struct
 try {
@@ -310,7 +310,7 @@ static enum pdl_status search_levels(struct search *s, struct pdl_err *err)
     return st;
 }
 
-/* ---- pipelines ---------------------------------------------------------------------- */
+/* ---- pipelines -------------------------------------------------------- */
 
 static void note_stages(void *ctx, const char *text)
 {
@@ -472,7 +472,7 @@ static enum pdl_status search_pipes(struct search *s, bool stages,
     return st;
 }
 
-/* ---- all of it ----------------------------------------------------------------------- */
+/* ---- all of it -------------------------------------------------------- */
 
 static enum pdl_status search_layers(struct search *s, struct pdl_err *err)
 {

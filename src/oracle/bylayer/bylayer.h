@@ -5,7 +5,7 @@
 
 #include "oracle/oracle_priv.h"
 
-/* ---- unit_choice.c: one of k for each of n ------------------------------------- */
+/* ---- unit_choice.c: one of k for each of n ---------------------------- */
 
 /* The cost of two neighbours, [choice of u][choice of v]; several of a pair
  * add up. INFINITY: not together. */
@@ -57,13 +57,13 @@ enum pdl_status oracle_units_make(pdl_arena *a, const struct pdl_model *model,
                                   struct oracle_units *out,
                                   struct pdl_err *err);
 
-/* ---- unit_prices.c: what they cost ------------------------------------------ */
+/* ---- unit_prices.c: what they cost ------------------------------------ */
 
 /* A unit under a candidate. */
 struct oracle_unit_cost {
-    /* seconds: computing and exchanges of layers (INFINITY: it cannot); exchange
-     * of gradients, as a part of full buckets; of step: the update, once a
-     * step */
+    /* seconds: computing and exchanges of layers (INFINITY: it cannot);
+     * exchange of gradients, as a part of full buckets; of step: the update,
+     * once a step */
     double step, exchange, once;
     /* bytes: at the worst operation; kept for backward of a micro-batch; held
      * all the time */
@@ -120,7 +120,7 @@ struct oracle_saving {
     bool offload;
 };
 
-/* ---- bylayer.c ---------------------------------------------------------------- */
+/* ---- bylayer.c -------------------------------------------------------- */
 
 /* candidates.c: the candidates of the model on the options' PEs whose axes
  * nest in one chain of divisors, the which-th; *more false: there is none. */

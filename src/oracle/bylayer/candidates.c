@@ -12,7 +12,7 @@
 
 enum { MOST_CHAINS = 24, MOST_PRIMES = PDL_MAX_FACTORS };
 
-/* ---- candidates ------------------------------------------------------------------ */
+/* ---- candidates ------------------------------------------------------- */
 
 static void two(struct oracle_space *s, enum pdl_axis axis, int64_t most)
 {
@@ -152,7 +152,7 @@ enum pdl_status oracle_layers_space(struct oracle_layers *x, int which,
     return take(x, &space, err);
 }
 
-/* ---- writing a choice ------------------------------------------------------------- */
+/* ---- writing a choice ------------------------------------------------- */
 
 /* The first node after `i` whose unit picks otherwise. */
 static int end_of_range(const struct oracle_layers *x, const int *pick, int i)
@@ -240,7 +240,7 @@ const char *oracle_layers_write(const struct oracle_layers *x, const int *pick)
     return oracle_strategy_text(x->arena, s);
 }
 
-/* ---- the same of a pipeline --------------------------------------------------------- */
+/* ---- the same of a pipeline ------------------------------------------- */
 
 static bool same_pick(const struct oracle_layers *x, const int *pick, int i,
                       int j)

@@ -2,10 +2,10 @@
  *
  * A strategy for each layer of a pipeline, where it is cut into stages, and
  * what each block does to save memory: keep what backward reads, make it
- * again, or let it wait on the host. All three are chosen together (stage_choice.c),
- * from prices of units on the PEs of one stage for one micro-batch
- * (unit_prices.c). As everywhere in the search by layers, sums only say
- * which whole plans to price.
+ * again, or let it wait on the host. All three are chosen together
+ * (stage_choice.c), from prices of units on the PEs of one stage for one
+ * micro-batch (unit_prices.c). As everywhere in the search by layers, sums only
+ * say which whole plans to price.
  *
  * A pipeline is cut where one tensor passes and between repeated blocks; what
  * lies between two such places is a segment of the chain. Where several
@@ -50,7 +50,7 @@ struct segments {
     bool failed;
 };
 
-/* ---- segments ------------------------------------------------------------------ */
+/* ---- segments --------------------------------------------------------- */
 
 /* A segment begins where a unit does, all earlier nodes are of earlier units,
  * and one tensor passes. */
@@ -79,7 +79,7 @@ static void find_segments(struct segments *g)
     }
 }
 
-/* ---- what it costs -------------------------------------------------------------- */
+/* ---- what it costs ---------------------------------------------------- */
 
 /* Seconds of a unit for one micro-batch, with its part of what is done once
  * and of the exchange of gradients. */
@@ -357,7 +357,7 @@ static bool make_chain(struct segments *g)
     return true;
 }
 
-/* ---- answers --------------------------------------------------------------------- */
+/* ---- answers ---------------------------------------------------------- */
 
 /* Keeps the best few, in order. */
 static void tell(struct segments *g, const char *text, double cost)

@@ -13,8 +13,8 @@
  *
  * Labels from which no way leads to the end, within the room, the bound on a
  * stage and a limit on the sum (see below), are dropped. The limit is at first
- * little more than what no sum is below, and is raised until there is an answer:
- * the first is the least.
+ * little more than what no sum is below, and is raised until there is an
+ * answer: the first is the least.
  *
  * The slowest stage is not known while labels grow: it is bounded, and the
  * bound is lowered to just below what the last answer needed until there is
@@ -27,12 +27,12 @@
 #include <string.h>
 
 enum { MOST_LABELS = 24, FEW_LABELS = 8, MOST_BOUNDS = 400, FEW_BOUNDS = 12 };
-/* Transitions of one bound, beyond which bounds and labels are few, and no bound
- * is tried that cannot gain so much: sums are no better than that. */
+/* Transitions of one bound, beyond which bounds and labels are few, and no
+ * bound is tried that cannot gain so much: sums are no better than that. */
 static const int64_t MANY = 400000;
 static const double WORTH = .01;
 
-/* ---- what the rest takes at least --------------------------------------------------- */
+/* ---- what the rest takes at least ------------------------------------- */
 
 /* What the rest of a chain takes at least, after a segment and its choice: so
  * labels that lead nowhere are dropped at once.
@@ -105,7 +105,7 @@ static double seconds_of(const struct oracle_chain *c, int i, int before,
     return begins(c, i) ? s + c->send[i][before] : s;
 }
 
-/* ---- prices ---------------------------------------------------------------------- */
+/* ---- prices ----------------------------------------------------------- */
 
 /* One more segment, at this price. */
 static void add_segment(struct ahead *x, int i, double price)
@@ -200,7 +200,7 @@ static void set_prices(struct ahead *x)
         x->out->price[s] = x->out->price[0];
 }
 
-/* ---- from the end ------------------------------------------------------------------ */
+/* ---- from the end ----------------------------------------------------- */
 
 /* After segment i with this choice. */
 static struct rest rest_of(const struct ahead *x, int i, int pick)
@@ -274,7 +274,7 @@ static bool find_bounds(pdl_arena *a, const struct oracle_chain *c, bool roomy,
     return true;
 }
 
-/* ---- labels ---------------------------------------------------------------------------- */
+/* ---- labels ----------------------------------------------------------- */
 
 struct label {
     double sum, stage_s, bytes;
@@ -479,7 +479,7 @@ static bool solve(struct solver *s, double least, double most,
     return some;
 }
 
-/* ---- bounds -------------------------------------------------------------------- */
+/* ---- bounds ----------------------------------------------------------- */
 
 static bool is_large(const struct oracle_chain *c)
 {

@@ -28,7 +28,7 @@ struct pricing {
     bool failed; /* no memory */
 };
 
-/* ---- moves ------------------------------------------------------------------------- */
+/* ---- moves ------------------------------------------------------------ */
 
 static uint64_t hash_of(const void *data, size_t n, uint64_t h)
 {
@@ -136,7 +136,7 @@ static bool move_body(void *ctx, int64_t i)
     return ok;
 }
 
-/* ---- neighbours -------------------------------------------------------------------- */
+/* ---- neighbours ------------------------------------------------------- */
 
 /* One port of one class of units, read from one class: its moves by candidate
  * pair, forward and of the gradient; -1: nothing moves, -2: not together. */
@@ -294,7 +294,7 @@ bool oracle_layers_move(struct oracle_layers *x, int alike)
     return true;
 }
 
-/* ---- what no best choice can have ------------------------------------------------- */
+/* ---- what no best choice can have ------------------------------------- */
 
 /* If every unit took the same candidate, moves
  * were those of a candidate with itself: the best of these is an answer, so no

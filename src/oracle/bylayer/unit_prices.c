@@ -28,7 +28,7 @@ struct pricing {
     int nclasses;
 };
 
-/* ---- layouts -------------------------------------------------------------------- */
+/* ---- layouts ---------------------------------------------------------- */
 
 /* Both meshes number ranks alike; factors of the finer one between the same
  * suffix products are one factor of the other. */
@@ -70,7 +70,7 @@ static struct oracle_layout whole(struct oracle_layout l)
     return l;
 }
 
-/* ---- one unit, one candidate ------------------------------------------------------ */
+/* ---- one unit, one candidate ------------------------------------------ */
 
 struct look {
     const struct oracle_layers *x;
@@ -451,7 +451,7 @@ static bool unit_body(void *ctx, int64_t i)
     return ok;
 }
 
-/* ---- all of it ----------------------------------------------------------------------- */
+/* ---- all of it -------------------------------------------------------- */
 
 static bool allocate(struct pricing *p)
 {

@@ -26,7 +26,7 @@ struct build {
     bool failed;
 };
 
-/* ---- which nodes are together ------------------------------------------------- */
+/* ---- which nodes are together ----------------------------------------- */
 
 static bool decides(const struct pdl_node *n)
 {
@@ -68,7 +68,7 @@ static void by_blocks(struct build *b)
     b->out->n = n + 1;
 }
 
-/* ---- a unit as a model ------------------------------------------------------------ */
+/* ---- a unit as a model ------------------------------------------------ */
 
 static int number(struct build *b, struct pdl_tensor *tensors, int *n, int t,
                   bool inside)
@@ -194,7 +194,7 @@ static void make_ports(struct build *b, int unit)
         }
 }
 
-/* ---- classes --------------------------------------------------------------------- */
+/* ---- classes ---------------------------------------------------------- */
 
 static bool same_ids(const int *a, const int *b, int n)
 {
@@ -244,7 +244,7 @@ static void find_class(struct oracle_units *us, int unit)
         }
 }
 
-/* ---- all of it ------------------------------------------------------------------- */
+/* ---- all of it -------------------------------------------------------- */
 
 /* Is there but one tensor that earlier nodes make, and this or later ones
  * read? */

@@ -3,17 +3,17 @@
  * What eager PyTorch runs where the plan has one operation: pooling kernels
  * that count elements rather than bytes, a pass of its own for the bias of a
  * convolution and a sum for its gradient, a loss in 32 bits, and, in 16 bits,
- * the casts of autocast. Also batch normalisation in bf16 and of images channels
- * first (compute_batch_norm.c); activations in place whose backward needs what they
- * overwrite, which is copied before; kernels that broadcast or read operands of
- * different layout item by item; and what cutting an image costs backward:
- * cleared images, copies, and a sum of two layouts, as does the gradient of a
- * mean over the image. From kernels that a profile of PyTorch 2.11 shows on an
- * H200 (VGG-16, ResNet-18, ResNet-50 and AlexNet, channels last; GPT-2 and Llama
- * blocks; MobileNetV2, U-Net, EfficientNet-B0). Element counts are in cycles of
- * one multiprocessor, so that they follow the units and the clock of another PE;
- * nothing has tested them there. The numbers are the framework's
- * (frameworks/pytorch.yaml). */
+ * the casts of autocast. Also batch normalisation in bf16 and of images
+ * channels first (compute_batch_norm.c); activations in place whose backward
+ * needs what they overwrite, which is copied before; kernels that broadcast or
+ * read operands of different layout item by item; and what cutting an image
+ * costs backward: cleared images, copies, and a sum of two layouts, as does the
+ * gradient of a mean over the image. From kernels that a profile of
+ * PyTorch 2.11 shows on an H200 (VGG-16, ResNet-18, ResNet-50 and AlexNet,
+ * channels last; GPT-2 and Llama blocks; MobileNetV2, U-Net, EfficientNet-B0).
+ * Element counts are in cycles of one multiprocessor, so that they follow the
+ * units and the clock of another PE; nothing has tested them there. The numbers
+ * are the framework's (frameworks/pytorch.yaml). */
 #include "oracle/habit/habit.h"
 
 #include <math.h>
@@ -60,8 +60,8 @@ static double max_pool(const struct oracle *o, const struct pdl_node *n,
                                  o->opt->framework->pool_window * windows);
 }
 
-/* A product with one factor an image: a squeeze and excitation's scale. Backward
- * multiplies twice and sums. */
+/* A product with one factor an image: a squeeze and excitation's scale.
+ * Backward multiplies twice and sums. */
 static double broadcast(const struct oracle *o, const struct pdl_plan_op *x,
                         int64_t rank)
 {

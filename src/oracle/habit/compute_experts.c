@@ -8,9 +8,9 @@
  * MoEAlltoAllTokenDispatcher). Backward the same again.
  *
  * The products of experts are those of as many rows as an expert has tokens
- * (compute_gemm.c), which fill the units together; in eight bits tokens are cast
- * before each (Transformer Engine, GroupedLinear: splits are quantised, weights
- * with the first micro-batch only).
+ * (compute_gemm.c), which fill the units together; in eight bits tokens are
+ * cast before each (Transformer Engine, GroupedLinear: splits are quantised,
+ * weights with the first micro-batch only).
  *
  * Limits: experts of equal loads. */
 #include "oracle/habit/habit.h"
@@ -90,8 +90,8 @@ bool oracle_load_of(const struct oracle *o, int op, int64_t rank,
     return out->experts >= 1 && out->tokens > 0;
 }
 
-/* One product of every expert, all in one launch or one after the other on a few
- * streams: they fill the units together. */
+/* One product of every expert, all in one launch or one after the other on a
+ * few streams: they fill the units together. */
 static double product(const struct oracle *o, const struct oracle_load *l,
                       double c, double f, enum pdl_pass pass)
 {

@@ -15,8 +15,8 @@
  * Limits: chunks of 128 tokens (Megatron-Core's, mamba_mixer.py) and a state of
  * 128 or what B is wide, if less; no kernel of it was timed. The recurrence of
  * the first Mamba keeps its states in the chip: its inputs and outputs are
- * streamed once, as of any other operator. So is the gated delta rule's, which is
- * too little. */
+ * streamed once, as of any other operator. So is the gated delta rule's, which
+ * is too little. */
 #include "oracle/habit/habit.h"
 
 #include <string.h>

@@ -22,8 +22,8 @@
  * TF32 product each, not a grouped kernel. Tokens are sorted, gathered, masked,
  * weighted and put back in steps. Before each loop the host waits for the
  * loads, so that it gets no lead over the device: where both are busy their
- * times add up more (a norm of second power, seen in Mixtral's steps). Loads are
- * taken as equal. */
+ * times add up more (a norm of second power, seen in Mixtral's steps). Loads
+ * are taken as equal. */
 #include "oracle/habit/habit.h"
 
 #include <math.h>
@@ -45,8 +45,8 @@ static const struct steps table[] = {
 };
 // clang-format on
 
-/* Of one score in 32 bits, and more if q, k and v are 16 bits wide; of the bias,
- * which all samples share; of one element of q. */
+/* Of one score in 32 bits, and more if q, k and v are 16 bits wide; of the
+ * bias, which all samples share; of one element of q. */
 static const double SCORE[2] = {53, 31}, SCORE16[2] = {7, 0};
 static const double BIAS_SHARED[2] = {30, 20};
 static const double HEAD[2] = {80, 70}, HEAD16[2] = {30, 30};
@@ -59,8 +59,8 @@ static const double STRIDED = .75;
 enum { ORDER = 55, ORDER_BACK = 80 };
 /* What backward needs of a score, of an element of q (16 bits: 32-bit copies of
  * q, k and v), and of a token's elements: the gate and what it is multiplied
- * with, both factors, their product; what goes in and what comes out. Weights of
- * experts have no 16-bit copies. */
+ * with, both factors, their product; what goes in and what comes out. Weights
+ * of experts have no 16-bit copies. */
 static const double SCORE_KEPT = 4, HEAD_KEPT = 12, INNER_KEPT = 16,
                     OUTER_KEPT = 8;
 

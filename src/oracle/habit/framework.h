@@ -63,7 +63,7 @@ const struct framework_key *oracle_framework_key(int i); /* NULL past the end */
 
 extern const struct pdl_builtin oracle_frameworks[]; /* made while building */
 
-/* ---- what it can run ------------------------------------------------------ */
+/* ---- what it can run -------------------------------------------------- */
 
 /* What a strategy, or a point of a space, asks of a framework. */
 struct framework_asked {

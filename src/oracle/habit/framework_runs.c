@@ -114,7 +114,8 @@ static const struct words {
 };
 enum { NWORDS = sizeof words / sizeof words[0] };
 
-/* Words of other lists, and what of the abilities they set: a bit, or a flag. */
+/* Words of other lists, and what of the abilities they set: a bit, or a
+ * flag. */
 // clang-format off
 static const struct choice {
     const char *key, *word, *all;

@@ -65,12 +65,12 @@ enum { ORACLE_CALL = 20 };
 int oracle_issued(const struct oracle *o, int op);
 /* As they are: our own runtime, or what no framework adds to. */
 bool oracle_runs_plans(const struct oracle *o);
-/* The PE as this job uses it: what the runtime measured of itself on a device is
- * nothing that another framework has there. */
+/* The PE as this job uses it: what the runtime measured of itself on a device
+ * is nothing that another framework has there. */
 void oracle_settle_pe(struct oracle *o);
 int oracle_issued_comm(const struct oracle *o, int op); /* of a collective */
-/* and what it holds: indices of largest elements, copies of what it overwrites, bytes of a gradient (0: the
- * plan's) */
+/* and what it holds: indices of largest elements, copies of what it overwrites,
+ * bytes of a gradient (0: the plan's) */
 int64_t oracle_eager_indices(const struct oracle *o,
                              const struct pdl_plan_op *x, int64_t rank);
 int oracle_eager_gradient(const struct oracle *o);
@@ -90,8 +90,8 @@ double oracle_unfused(const struct oracle *o, const struct pdl_shape *s);
 double oracle_score_bytes(const struct oracle *o);
 void oracle_older_attention(const struct oracle *o, struct oracle_pe *pe);
 /* compute_steps.c: modules of transformers; seconds of an operation (< 0: it is
- * as elsewhere), its calls of the host (0: the same), and whether attention that
- * has no bias keeps no scores whatever the job says */
+ * as elsewhere), its calls of the host (0: the same), and whether attention
+ * that has no bias keeps no scores whatever the job says */
 void oracle_steps_settle(struct oracle *o);
 double oracle_steps(const struct oracle *o, int op, int64_t rank);
 int oracle_steps_issued(const struct oracle *o, int op);

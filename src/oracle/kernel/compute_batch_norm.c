@@ -6,16 +6,16 @@
  * apply them, backward one for the sums and one for the gradient.
  *
  * A block has at most 512 threads, at most 32 of them side by side along the
- * channels; there are at most 128 blocks along the rows (samples and pixels), so
- * that with few channels most of the device is idle: each thread walks
- * rows / (128 * 16) rows, one after the other, and as many walks as there are
- * waves of blocks. What a row costs is latency, so it is the same for 32 and
- * for 96 channels; less where the activation is in the last level of cache. The
+ * channels; there are at most 128 blocks along the rows (samples and pixels),
+ * so that with few channels most of the device is idle: each thread walks rows
+ * / (128 * 16) rows, one after the other, and as many walks as there are waves
+ * of blocks. What a row costs is latency, so it is the same for 32 and for 96
+ * channels; less where the activation is in the last level of cache. The
  * streaming rate is reached by wide layers alone.
  *
- * Volumes lie channels first. There a block has a channel, whatever its size: in
- * 16 bits statistics and backward walk all of it with one block, applying them
- * has one for each sample, too (batch_norm_collect_statistics_kernel,
+ * Volumes lie channels first. There a block has a channel, whatever its size:
+ * in 16 bits statistics and backward walk all of it with one block, applying
+ * them has one for each sample, too (batch_norm_collect_statistics_kernel,
  * _transform_input_, _backward_); in 32 bits cuDNN has one kernel each way
  * (bn_fw_tr_1C11, bn_bw_1C11), a block for a channel as well. With 32 channels
  * three quarters of the device are idle. Elements of a cycle: 3-D U-Net and
@@ -32,8 +32,9 @@
 
 enum { THREADS = 512, ABREAST = 32, ROWS = 16, MOST = 128 };
 
-/* Blocks that a unit holds; cycles of a row (from memory, from the cache) and of
- * a wave; times an element is moved, and at which part of the streaming rate. */
+/* Blocks that a unit holds; cycles of a row (from memory, from the cache) and
+ * of a wave; times an element is moved, and at which part of the streaming
+ * rate. */
 static const struct kernel {
     double blocks, row, cached, wave, moves, part;
 } kernels[] = {
@@ -43,8 +44,9 @@ static const struct kernel {
     [ORACLE_NORM_GRADIENT] = {4, 594, 594, 0, 3, .71},
 };
 
-/* Elements of a channel that its block does in a cycle, from memory and from the
- * cache; times an element is moved, and at which part of the streaming rate. */
+/* Elements of a channel that its block does in a cycle, from memory and from
+ * the cache; times an element is moved, and at which part of the streaming
+ * rate. */
 static const struct volume {
     double memory, cache, moves, part;
 } volumes[2][4] = {

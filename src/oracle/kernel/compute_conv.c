@@ -13,8 +13,8 @@
  *     nor one with fewer filters;
  *   - gradients of the weights take channels 128 at a time where there are more
  *     than 64: 160 cost what 256 do (WRN-28-10 on an H200; the channels of VGG
- *     and ResNet are all such multiples); and 64 at a time where there are fewer
- *     (parts of VGG-16's layers by channel), unless other kernels run because
+ *     and ResNet are all such multiples); and 64 at a time where there are
+ * fewer (parts of VGG-16's layers by channel), unless other kernels run because
  *     the channels are not aligned;
  *   - channels that are not a multiple of 16 bytes are padded by copies for
  *     matrix units;
@@ -116,7 +116,7 @@ static double turn_volumes(const struct oracle_pe *pe,
            (pe->units * pe->clock_hz);
 }
 
-/* ---- groups ----------------------------------------------------------------------- */
+/* ---- groups ----------------------------------------------------------- */
 
 /* Seconds of a convolution whose groups have few channels each.
  *
@@ -125,22 +125,23 @@ static double turn_volumes(const struct oracle_pe *pe,
  * whatever the kernel's size: forward 14 TFLOP/s in 16 bits and 7.6 in 32; the
  * gradient of the data 5.6, and it visits every tap of every input, also those
  * that the stride skips; or they stream, forward at 0.71 (16 bits) and 0.9 of
- * the memory's rate, gradients of the weights, with a kernel that adds up parts,
- * at half of it. In 32 bits there is none for the gradient of the weights of
- * kernels above 5x5: what runs instead reaches 0.6 TFLOP/s.
+ * the memory's rate, gradients of the weights, with a kernel that adds up
+ * parts, at half of it. In 32 bits there is none for the gradient of the
+ * weights of kernels above 5x5: what runs instead reaches 0.6 TFLOP/s.
  *
  * Other groups: kernels for matrix units take BLOCK bytes of channels at a time
- * however few the group has, and the gradient of the data visits every tap, too;
- * in 32 bits that of the weights converts its operands in passes of their own.
+ * however few the group has, and the gradient of the data visits every tap,
+ * too; in 32 bits that of the weights converts its operands in passes of their
+ * own.
  *
- * Groups that are not a power of two wide (RegNet's 24, 48, 56, 80 channels) have
- * no kernels of their own. Either the library cuts each group out of x and y,
- * runs a plain convolution on it, with kernels of an older generation, and puts
- * the result back, group after group; or it pads every group to a power of two
- * by generic copies and calls the kernels for those. The quicker one counts.
- * From kernels of nine such layers on the same H200, 24 to 120 channels wide; the
- * rates are of them, and it is the library's choice that is the least certain
- * (it took the slower way in one of three).
+ * Groups that are not a power of two wide (RegNet's 24, 48, 56, 80 channels)
+ * have no kernels of their own. Either the library cuts each group out of x and
+ * y, runs a plain convolution on it, with kernels of an older generation, and
+ * puts the result back, group after group; or it pads every group to a power of
+ * two by generic copies and calls the kernels for those. The quicker one
+ * counts. From kernels of nine such layers on the same H200, 24 to 120 channels
+ * wide; the rates are of them, and it is the library's choice that is the least
+ * certain (it took the slower way in one of three).
  *
  * From MobileNetV2 and ResNeXt-50 profiled on an H200 (PyTorch 2.11, channels
  * last) and from layers of 3x3, 5x5 and 7x7 timed alone there; rates are parts
@@ -149,23 +150,23 @@ static double turn_volumes(const struct oracle_pe *pe,
  * groups are taken as bound by memory and by the vector units. */
 enum { BLOCK = 128, LARGEST = 25 };
 
-/* Parts of the vector units' rate and of the streaming rate by pass: 16 bits, 32
- * bits. */
+/* Parts of the vector units' rate and of the streaming rate by pass: 16 bits,
+ * 32 bits. */
 static const double DEPTHWISE[2][3] = {{.21, .084, .30}, {.113, .084, .12}};
 static const double STREAMS[2][3] = {{.71, .71, .48}, {.9, .9, .7}};
 static const double FALLBACK = .009;
 /* Channels first in 32 bits PyTorch has kernels of its own: instructions of a
- * tap by pass, read off aten/src/ATen/native/cuda/DepthwiseConv2d.cu (places and
- * bounds, two loads, a product; gradients of the weights have a block for every
- * channel and tap, and divide for each element to find its place), and integer
- * lanes of a unit (V100, A100 and H100). Counted, not measured. */
+ * tap by pass, read off aten/src/ATen/native/cuda/DepthwiseConv2d.cu (places
+ * and bounds, two loads, a product; gradients of the weights have a block for
+ * every channel and tap, and divide for each element to find its place), and
+ * integer lanes of a unit (V100, A100 and H100). Counted, not measured. */
 static const double FIRST[3] = {10, 12, 38}, LANES = 64;
 /* Part of the matrix units' rate of other groups. */
 static const double BLOCKED[2][3] = {{.46, .42, .43}, {.32, .30, .08}};
 
 /* Cycles of an element that is cut out and put back, or padded; part of the
- * plain convolution's rate that the older kernels reach by pass; seconds between
- * kernels of a loop that the host issues. */
+ * plain convolution's rate that the older kernels reach by pass; seconds
+ * between kernels of a loop that the host issues. */
 static const double CUT[2] = {.75, 1}, PAD = 2.6;
 static const double OLDER[2][3] = {{.45, .45, .3}, {.55, .55, .5}};
 static const double ISSUE_S = 3.5e-6;
@@ -318,7 +319,7 @@ static double grouped(const struct oracle_pe *pe, const struct pdl_shape *s)
     return g.depthwise ? depthwise(pe, &g, s->pass) : blocked(pe, &g, s->pass);
 }
 
-/* ---- all of them ------------------------------------------------------------------ */
+/* ---- all of them ------------------------------------------------------ */
 
 double oracle_conv(const struct oracle_pe *pe, const struct pdl_shape *s)
 {

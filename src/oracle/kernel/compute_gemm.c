@@ -18,8 +18,8 @@
  * once.
  *
  * In TF32 matrix units read operands along the inner dimension only (PTX ISA,
- * wgmma: it transposes 16-bit types alone): where one operand lies the other way
- * (the plain product that gives the rate; gradient of the data) or both do
+ * wgmma: it transposes 16-bit types alone): where one operand lies the other
+ * way (the plain product that gives the rate; gradient of the data) or both do
  * (gradient of the weights), kernels turn them on the way; forward none does.
  * Parts of the rate from products of BERT and ViT profiled on an H200: 372 to
  * 378, 312 to 342 and 208 to 214 TFLOP/s.
@@ -37,9 +37,10 @@ static const double TURNED[] = {[PDL_FORWARD] = 1.27,
                                 [PDL_BACKWARD_DATA] = 1,
                                 [PDL_BACKWARD_WEIGHTS] = .76};
 
-/* Tm, Tn, part of the rate: small tiles load more for each product. Fitted: part
- * of the form that was chosen by leaving one of VGG-16's layers on an H200 out at
- * a time; no kernel of one tile was timed by itself, nor on another PE. */
+/* Tm, Tn, part of the rate: small tiles load more for each product. Fitted:
+ * part of the form that was chosen by leaving one of VGG-16's layers on an H200
+ * out at a time; no kernel of one tile was timed by itself, nor on another
+ * PE. */
 static const struct tile {
     double m, n, rate;
 } tiles[] = {

@@ -36,8 +36,8 @@ enum { ENOUGH = 2 * PARTS };
 /* Rows this near (squared, in octaves) to each other count as one. */
 static const double NEAR2 = .02;
 
-/* What is asked for: seconds with all PEs busy or one, or the bytes an operation
- * works in. */
+/* What is asked for: seconds with all PEs busy or one, or the bytes an
+ * operation works in. */
 enum asked { BUSY, ALONE, WORKSPACE };
 
 /* How near of kin rows are to what is asked for. */
@@ -77,8 +77,8 @@ static bool is_grouped(const int64_t *dims)
     return dims[PDL_KEY_CLASS + 2] > 0;
 }
 
-/* Of enough channels on both sides the runtime transforms the tiles of 3 x 3, in
- * a workspace many times that of the other kernels. */
+/* Of enough channels on both sides the runtime transforms the tiles of 3 x 3,
+ * in a workspace many times that of the other kernels. */
 static bool transforms(const int64_t *dims)
 {
     const int64_t *e = dims + PDL_KEY_EXTENTS;
@@ -279,8 +279,9 @@ static int find_rows(const struct question *q, enum kin kin, struct likes *l)
     return alike;
 }
 
-/* < 0: there are no rows like it. Nobody guesses a workspace by its kind, nor by
- * other classes where two rows of its own tell: another kernel has another. */
+/* < 0: there are no rows like it. Nobody guesses a workspace by its kind, nor
+ * by other classes where two rows of its own tell: another kernel has
+ * another. */
 static double answer(const struct question *q)
 {
     int last = q->what == WORKSPACE ? SAME_OPERATOR : SAME_KIND, alike = 0;
@@ -300,8 +301,9 @@ static double answer(const struct question *q)
     return by_parts(&l, q->key.dims, q->key.ndims) * left_over(&l, &q->key);
 }
 
-/* The group that the operation is run in, and its key, where rows have an answer
- * for it in this precision; NULL: its operations are asked for one by one. */
+/* The group that the operation is run in, and its key, where rows have an
+ * answer for it in this precision; NULL: its operations are asked for one by
+ * one. */
 static const struct pdl_plan_group *group_of(const struct oracle *o, int op,
                                              int64_t rank, struct question *q)
 {

@@ -50,7 +50,8 @@ double oracle_shape(const struct oracle_pe *pe, const struct pdl_shape *s);
 
 struct oracle;
 /* op.c: the operator of an operation, OTHER: none; what the plan contracts,
- * false: nothing known; an axis of the strategy, and ranks of its tensor axis */
+ * false: nothing known; an axis of the strategy, and ranks of its tensor
+ * axis */
 enum pdl_op_id oracle_op_id(const struct oracle *o, int op);
 bool oracle_shape_of(const struct oracle *o, int op, int64_t rank,
                      struct pdl_shape *s);

@@ -53,7 +53,8 @@ bool oracle_is_narrow(enum pdl_precision p)
     return p == PDL_PREC_FP8 || p == PDL_PREC_FP4;
 }
 
-/* Rows that the runtime made of itself; those of groups have a + in the name. */
+/* Rows that the runtime made of itself; those of groups have a + in the
+ * name. */
 static bool has_rows(const struct pdl_pe *pe, bool groups)
 {
     for (int64_t i = 0; i < pe->nprofile; i++)

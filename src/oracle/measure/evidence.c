@@ -19,7 +19,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- features --------------------------------------------------------------- */
+/* ---- features --------------------------------------------------------- */
 
 static bool is_scan(const struct pdl_node *n)
 {
@@ -110,7 +110,7 @@ void pdl_evidence_key(const struct pdl_model *model,
              tensor_leaves(strategy, sys) ? LEAVES : "", how);
 }
 
-/* ---- runs like it ------------------------------------------------------------ */
+/* ---- runs like it ----------------------------------------------------- */
 
 enum { FRAMEWORK, ARCH, KIND, PRECISION, AXES, HOW, NFEATURES };
 

@@ -221,7 +221,7 @@ void pdl_fit_system(struct pdl_system *sys, const struct pdl_fit_param *param,
     out->evaluations = s.evaluations;
 }
 
-/* ---- how well ------------------------------------------------------------- */
+/* ---- how well --------------------------------------------------------- */
 
 static int by_value(const void *a, const void *b)
 {

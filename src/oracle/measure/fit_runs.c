@@ -6,9 +6,9 @@
 #include "oracle/measure/measure.h"
 
 /* Weight, and standard deviation of the logarithm: starts are within
- * PDL_PRIOR_FACTOR in 80 % of cases. Benchmarks of a V100's memory have 750 (Jia
- * et al., arXiv 1804.06826) and 790 (cudaMemcpy, paranumal.com, 2018) of its 900
- * GB/s. */
+ * PDL_PRIOR_FACTOR in 80 % of cases. Benchmarks of a V100's memory have 750
+ * (Jia et al., arXiv 1804.06826) and 790 (cudaMemcpy, paranumal.com, 2018) of
+ * its 900 GB/s. */
 #define PRIOR     .003, .4055 / 1.2816
 #define BENCHMARK .003, .05
 #define AT(field) offsetof(struct pdl_system, field)

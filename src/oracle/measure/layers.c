@@ -357,7 +357,7 @@ enum pdl_status pdl_layers_read(pdl_arena *a, const struct pdl_doc *doc,
     return PDL_OK;
 }
 
-/* ---- as measured ---------------------------------------------------------- */
+/* ---- as measured ------------------------------------------------------ */
 
 static double streamed(const struct pdl_pe *pe, const struct pdl_layer_time *x,
                        bool backward)
@@ -410,7 +410,7 @@ double pdl_layer_seconds(const struct pdl_pe *pe,
     return more + (kernel > k->call_backward_s ? kernel : k->call_backward_s);
 }
 
-/* ---- what layer times identify -------------------------------------------- */
+/* ---- what layer times identify ---------------------------------------- */
 
 #define AT(field) offsetof(struct pdl_system, pe.kernels.field)
 #define BF16      (PDL_PREC_BF16 * sizeof(double))

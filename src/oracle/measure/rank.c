@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- how simple ----------------------------------------------------------- */
+/* ---- how simple ------------------------------------------------------- */
 
 /* Cutting sequences asks for more than cutting layers: masks, the order of
  * positions, what the loss is summed over. */
@@ -57,7 +57,7 @@ static int complexity(const struct pdl_strategy *s)
            is_reordered(s);
 }
 
-/* ---- how long at most ------------------------------------------------------ */
+/* ---- how long at most ------------------------------------------------- */
 
 /* What own runs make of it, where there are any. */
 static enum pdl_status anchored(pdl_arena *a,

@@ -118,7 +118,7 @@ static bool is_measured(const struct pdl_run *r)
            r->stage0_reserved_bytes > 0 || r->tried;
 }
 
-/* ---- what stands for what ---------------------------------------------------- */
+/* ---- what stands for what --------------------------------------------- */
 
 /* A run of a framework or machine that the file's author had no name for is
  * written as the nearest one, with a flag that says so. Where there is a
@@ -153,7 +153,8 @@ static const char *own_framework(pdl_arena *a, const struct pdl_doc *d,
 }
 
 /* Megatron has had sharded weights of its own since its FSDP of 2025, which has
- * fused attention; beside a Megatron of single products they were DeepSpeed's. */
+ * fused attention; beside a Megatron of single products they were
+ * DeepSpeed's. */
 static const char *then_framework(const struct pdl_run *r)
 {
     bool older = r->framework && strcmp(r->framework, "megatron") == 0 &&
@@ -250,7 +251,7 @@ enum pdl_status pdl_runs_read(pdl_arena *a, const struct pdl_doc *doc,
     return PDL_OK;
 }
 
-/* ---- ranking ---------------------------------------------------------------- */
+/* ---- ranking ---------------------------------------------------------- */
 
 static bool same_model(const char *a, const char *b)
 {

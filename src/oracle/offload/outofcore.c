@@ -3,16 +3,17 @@
  * swap=karma: which blocks keep their activations, make them again, or let them
  * wait on the host (paradl/karma.h). The chain of blocks is read off four
  * plans: as it is, with every block made again, with every block made again in
- * part (part.c), and with every block on the host. Seconds are those that the projection's own simulation recorded, bytes
- * those of the plans' tensors in the order of their programs, the rates of the
- * link what the copies were priced at. What is decided becomes clauses, and the
- * whole plan is priced: if it does not fit (the chain knows nothing of
- * workspaces that overlap), the chain gets as much less room, and half of that
- * back where that is too little; eight times at most. Every block the same is tried as a whole plan, too, so that the answer
- * is never slower. States that are much of the memory go to the host in groups
- * of units (states.c), where the strategy does not send them all. Limits: one
- * stage; weights stay; at most 60 blocks, neighbours of longer chains decide
- * alike. */
+ * part (part.c), and with every block on the host. Seconds are those that the
+ * projection's own simulation recorded, bytes those of the plans' tensors in
+ * the order of their programs, the rates of the link what the copies were
+ * priced at. What is decided becomes clauses, and the whole plan is priced: if
+ * it does not fit (the chain knows nothing of workspaces that overlap), the
+ * chain gets as much less room, and half of that back where that is too little;
+ * eight times at most. Every block the same is tried as a whole plan, too, so
+ * that the answer is never slower. States that are much of the memory go to the
+ * host in groups of units (states.c), where the strategy does not send them
+ * all. Limits: one stage; weights stay; at most 60 blocks, neighbours of longer
+ * chains decide alike. */
 #include "oracle/offload/chain.h"
 
 /* FEW: part of the memory below which states are not looked at; SPARE: which

@@ -6,9 +6,9 @@
  * its share of the bucket's.
  *
  * A unit is a group, but only six choose, since all places of them are tried;
- * their neighbours go with them. Gradients of the last units come first, so that
- * many go together there and few at the other end: six are enough for nearly any
- * part of the states. */
+ * their neighbours go with them. Gradients of the last units come first, so
+ * that many go together there and few at the other end: six are enough for
+ * nearly any part of the states. */
 #include "oracle/offload/states.h"
 
 enum { CHOOSE = 6 };

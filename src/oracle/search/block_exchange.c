@@ -13,7 +13,7 @@ struct priced {
     int64_t **size;                        /* by slot: of tensors */
 };
 
-/* ---- gradient exchange and update ------------------------------------------------------ */
+/* ---- gradient exchange and update ------------------------------------- */
 
 /* Sizes of all tensors on every rank that has something of its own. */
 static bool keep_sizes(struct oracle_mesh *p, struct block_form *m,

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* ---- what an update needs -------------------------------------------------------- */
+/* ---- what an update needs --------------------------------------------- */
 
 struct slim {
     const struct pdl_plan *from;
@@ -138,7 +138,7 @@ const struct pdl_plan *oracle_only_update(pdl_arena *a,
     return out->tensors ? out : NULL;
 }
 
-/* ---- what is kept of a lowered plan -------------------------------------------------- */
+/* ---- what is kept of a lowered plan ----------------------------------- */
 
 static const int *keep_ids(pdl_arena *a, const int *ids, int n)
 {

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* ---- prices ------------------------------------------------------------------ */
+/* ---- prices ----------------------------------------------------------- */
 
 static bool only_computes(const struct block_plan *s, int op)
 {
@@ -94,7 +94,7 @@ static bool price_passes(struct oracle_mesh *p, struct block_form *m,
     return k != NULL;
 }
 
-/* ---- bytes -------------------------------------------------------------------- */
+/* ---- bytes ------------------------------------------------------------ */
 
 /* Every rank that holds something of its own, at every stage. */
 static bool live_ranks(struct oracle_block_plans *g, struct block_form *m,
@@ -144,7 +144,7 @@ static const struct lived *find_lived(struct oracle_mesh *p,
     return known->it;
 }
 
-/* ---- forward and backward ------------------------------------------------------------ */
+/* ---- forward and backward --------------------------------------------- */
 
 static bool price_stage(struct oracle_mesh *p, struct stage_work *w)
 {

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* ---- small plans ------------------------------------------------------------------ */
+/* ---- small plans ------------------------------------------------------ */
 
 static void few_blocks(const struct oracle_family *f, int64_t blocks,
                        struct block_plan *s)
@@ -134,7 +134,7 @@ static const struct pdl_plan *lower(struct oracle_mesh *p, const struct key *k,
     return plan;
 }
 
-/* ---- other sizes -------------------------------------------------------------------- */
+/* ---- other sizes ------------------------------------------------------ */
 
 bool oracle_aim_block_form(struct oracle_mesh *p, struct block_form *m,
                            int64_t micro)
@@ -164,7 +164,7 @@ bool oracle_aim_block_form(struct oracle_mesh *p, struct block_form *m,
     return true;
 }
 
-/* ---- forms ----------------------------------------------------------------------------- */
+/* ---- forms ------------------------------------------------------------ */
 
 int64_t oracle_key_code(const struct key *k)
 {

@@ -19,7 +19,7 @@
 
 #include <string.h>
 
-/* ---- what was made once --------------------------------------------------------------- */
+/* ---- what was made once ----------------------------------------------- */
 
 static bool same_of(const struct made_of *a, const struct made_of *b)
 {
@@ -44,7 +44,7 @@ struct made *oracle_made(struct memo *m, pdl_arena *a, struct made_of of)
     return e;
 }
 
-/* ---- tables --------------------------------------------------------------------------- */
+/* ---- tables ----------------------------------------------------------- */
 
 struct oracle_block_plans *
 oracle_block_plans_make(pdl_arena *a, pdl_arena *scratch,
@@ -114,7 +114,7 @@ struct oracle_mesh *oracle_mesh_make(pdl_arena *a, struct oracle_block_plans *g,
     return p;
 }
 
-/* ---- lanes ----------------------------------------------------------------------------- */
+/* ---- lanes ------------------------------------------------------------ */
 
 /* A lane of the large plan is a stage of one with as many. */
 static int ranks_of(const struct block_plan *s, int64_t lane, int64_t *ranks)
@@ -239,7 +239,7 @@ enum pdl_status oracle_mesh_lanes(struct oracle_mesh *p, struct pdl_err *err)
     return st;
 }
 
-/* ---- pieces ---------------------------------------------------------------------------- */
+/* ---- pieces ----------------------------------------------------------- */
 
 static enum pdl_status make(struct oracle_mesh *p, struct key k, int lane,
                             struct made *e, struct pdl_err *err)

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/* ---- kinds ------------------------------------------------------------------ */
+/* ---- kinds ------------------------------------------------------------ */
 
 bool oracle_form_number(struct oracle_block_plans *g, struct block_form *m,
                         enum phase phase)
@@ -41,7 +41,7 @@ bool oracle_form_number(struct oracle_block_plans *g, struct block_form *m,
     return k->kind != NULL && k->op != NULL;
 }
 
-/* ---- forward and backward ------------------------------------------------------ */
+/* ---- forward and backward --------------------------------------------- */
 
 /* The block of the small plan that an operation computes; -1: none. */
 static int64_t block_of(const struct oracle_block_plans *g,
@@ -163,7 +163,7 @@ bool oracle_form_work(struct oracle_block_plans *g, struct block_form *m)
     return ok;
 }
 
-/* ---- updates ------------------------------------------------------------------- */
+/* ---- updates ---------------------------------------------------------- */
 
 bool oracle_form_stretch(const struct block_form *m, int64_t blocks,
                          int64_t *more)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which networks have points that can be priced from blocks, and what a point is
- * as a strategy. */
+ * Which networks have points that can be priced from blocks, and what a point
+ * is as a strategy. */
 #include "oracle/search/blocks.h"
 
 #include <string.h>

@@ -39,7 +39,7 @@ struct bases {
     int n;
 };
 
-/* ---- bases ----------------------------------------------------------------- */
+/* ---- bases ------------------------------------------------------------ */
 
 /* One PE is "serial" where the space calls it so. */
 static const char *text_of(pdl_arena *a, const struct pdl_strategy *s,
@@ -196,7 +196,7 @@ static int by_least(const void *pa, const void *pb)
     return strcmp(a->strategy, b->strategy);
 }
 
-/* ---- deciding ---------------------------------------------------------------- */
+/* ---- deciding --------------------------------------------------------- */
 
 static enum pdl_status decide(const struct bases *b, const struct base *x,
                               struct pdl_found *f, struct pdl_err *err)

@@ -26,7 +26,7 @@ struct search {
     enum pdl_status status;
 };
 
-/* ---- one placement --------------------------------------------------------------- */
+/* ---- one placement ---------------------------------------------------- */
 
 static void price(struct search *x)
 {
@@ -46,7 +46,7 @@ static void price(struct search *x)
     memcpy(x->out->node, x->at, (size_t)x->job->nnodes * sizeof *x->at);
 }
 
-/* ---- orders of nodes -------------------------------------------------------------- */
+/* ---- orders of nodes -------------------------------------------------- */
 
 static void put(struct search *x, int k, int from)
 {
@@ -133,7 +133,7 @@ static void orders_of_nodes(struct search *x)
         by_switch(x);
 }
 
-/* ---- orders of axes ---------------------------------------------------------------- */
+/* ---- orders of axes --------------------------------------------------- */
 
 static void lower_and_try(struct search *x)
 {
@@ -200,7 +200,7 @@ enum pdl_status pdl_place(pdl_arena *a, const struct pdl_place_job *job,
     return x.status;
 }
 
-/* ---- who is where ------------------------------------------------------------------- */
+/* ---- who is where ----------------------------------------------------- */
 
 /* The coordinate of a rank along each term of the first clause. */
 static void coordinates(const struct pdl_strategy *s, int64_t rank, int64_t *at)

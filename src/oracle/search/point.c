@@ -116,7 +116,7 @@ struct oracle_pricer *oracle_pricer_make(pdl_arena *a,
                : NULL;
 }
 
-/* ---- stages ---------------------------------------------------------------------- */
+/* ---- stages ----------------------------------------------------------- */
 
 static enum pdl_status find_split(struct oracle_pricer *c, int64_t chunks,
                                   bool bubble, struct pdl_err *err)
@@ -205,7 +205,7 @@ static bool begin_step(struct oracle_pricer *c)
     return true;
 }
 
-/* ---- passes ---------------------------------------------------------------------- */
+/* ---- passes ----------------------------------------------------------- */
 
 static void forget_passes(struct oracle_pricer *c, int64_t micro)
 {
@@ -316,7 +316,7 @@ static enum pdl_status find_updates(struct oracle_pricer *c,
     return PDL_OK;
 }
 
-/* ---- what no step is shorter than --------------------------------------------------- */
+/* ---- what no step is shorter than ------------------------------------- */
 
 /* Are two points of a mesh alike, but for sharding, overlap and optimizer? */
 static bool same_passes(const struct oracle_point *a,
@@ -354,7 +354,7 @@ static double floor_of(const struct oracle_pricer *c,
                : 0;
 }
 
-/* ---- preparing ---------------------------------------------------------------------- */
+/* ---- preparing -------------------------------------------------------- */
 
 static bool hides(const struct oracle_pricer *c, const struct oracle_point *x)
 {
@@ -456,7 +456,7 @@ enum pdl_status oracle_point_floor(struct oracle_pricer *c,
     return st;
 }
 
-/* ---- memory ------------------------------------------------------------------------ */
+/* ---- memory ----------------------------------------------------------- */
 
 /* Ranks that hold what none before them does. */
 static void find_held(struct oracle_pricer *c, int zero,
@@ -557,7 +557,7 @@ enum pdl_status oracle_point_memory(struct oracle_pricer *c,
     return PDL_OK;
 }
 
-/* ---- time ---------------------------------------------------------------------------- */
+/* ---- time ------------------------------------------------------------- */
 
 enum pdl_status oracle_point_time(struct oracle_pricer *c,
                                   const struct oracle_point *x,

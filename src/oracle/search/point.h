@@ -73,7 +73,7 @@ void oracle_point_strategy(const struct oracle_family *f,
                            const struct oracle_point *x,
                            struct pdl_strategy *out);
 
-/* ---- forms ------------------------------------------------------------------ */
+/* ---- forms ------------------------------------------------------------ */
 
 struct block_form;
 /* The small plans of one tensor, seq, expert and context, which all meshes
@@ -116,7 +116,7 @@ enum stage_place {
 /* Few blocks are lowered as they are; stages of more consist of the parts of a
  * form of three (with activations offloaded: four). */
 
-/* ---- pieces ------------------------------------------------------------------ */
+/* ---- pieces ----------------------------------------------------------- */
 
 /* Ranks of a mesh that show every shape; those that hold the same share a
  * slot. */
@@ -164,7 +164,7 @@ enum pdl_status oracle_mesh_update(struct oracle_mesh *p,
                                    int lane, const struct stage_exchanges **out,
                                    struct pdl_err *err);
 
-/* ---- composing ---------------------------------------------------------------- */
+/* ---- composing -------------------------------------------------------- */
 
 /* Pieces of one mesh, and what the last point needed of them. */
 struct oracle_pricer;

@@ -1,6 +1,6 @@
-/* The stages of a point are of few kinds (point_kinds.c): those that have as many
- * blocks, lie alike in the network and on lanes whose groups cross the same
- * wires. */
+/* The stages of a point are of few kinds (point_kinds.c): those that have as
+ * many blocks, lie alike in the network and on lanes whose groups cross the
+ * same wires. */
 #ifndef ORACLE_POINT_KINDS_H
 #define ORACLE_POINT_KINDS_H
 

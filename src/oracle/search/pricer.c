@@ -73,7 +73,7 @@ void pdl_pricer_destroy(pdl_pricer *p)
     free(p);
 }
 
-/* ---- what is kept --------------------------------------------------------- */
+/* ---- what is kept ----------------------------------------------------- */
 
 static bool is_place(const struct place *x, int64_t nodes, int64_t used,
                      const struct pdl_plan_options *plan)
@@ -173,7 +173,7 @@ static void forget(pdl_pricer *p)
     pdl_arena_reset(p->scratch);
 }
 
-/* ---- strategies as points ------------------------------------------------- */
+/* ---- strategies as points --------------------------------------------- */
 
 static int64_t *axis_of(struct oracle_point *x, enum pdl_axis axis)
 {

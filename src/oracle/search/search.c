@@ -3,8 +3,8 @@
  * The search: the strategies of a space, priced on all cores, and ranked. A
  * small space is a list, each lowered and priced like any single one; what a
  * limit forbids is kept with its reason. Of a large one (space_points.c) the
- * best come as a list. The order of the answer does not depend on threads; a search that is
- * stopped answers with what it has priced. */
+ * best come as a list. The order of the answer does not depend on threads; a
+ * search that is stopped answers with what it has priced. */
 #include "oracle/habit/framework.h"
 #include "oracle/search/point.h"
 #include "oracle/search/space.h"
@@ -47,7 +47,7 @@ bool oracle_space_wants(const struct oracle_space *s, enum pdl_axis axis)
     return false;
 }
 
-/* ---- arenas ------------------------------------------------------------------- */
+/* ---- arenas ----------------------------------------------------------- */
 
 pdl_arena *oracle_borrow(struct oracle_idle *x)
 {
@@ -79,7 +79,7 @@ void oracle_free_idle(struct oracle_idle *x)
         pdl_arena_destroy(x->arena[--x->n]);
 }
 
-/* ---- pricing ------------------------------------------------------------------ */
+/* ---- pricing ---------------------------------------------------------- */
 
 struct search {
     const struct pdl_model *model;
@@ -279,7 +279,7 @@ static enum pdl_status small_space(struct search *s,
     return st;
 }
 
-/* ---- other orders ------------------------------------------------------------------ */
+/* ---- other orders ----------------------------------------------------- */
 
 /* Other orders of the axes in the mesh. The search over configurations has
  * tensor innermost and the pipeline outermost, as in Megatron-LM; which axis
@@ -427,7 +427,7 @@ static enum pdl_status other_orders(struct search *s,
     return PDL_OK;
 }
 
-/* ---- all of it --------------------------------------------------------------------- */
+/* ---- all of it -------------------------------------------------------- */
 
 /* The best of a large space once more, as whole plans. */
 static enum pdl_status large_space(struct search *s,

@@ -50,7 +50,7 @@ static const struct pdl_space_axis axes[] = {
                 "copies to the host cost)"},
 };
 
-/* ---- what the model and the framework allow ---------------------------------------- */
+/* ---- what the model and the framework allow --------------------------- */
 
 static void look_at_model(const struct pdl_model *m, struct oracle_axes *out)
 {
@@ -149,7 +149,7 @@ static bool runs_mesh(const struct oracle_axes *x, struct oracle_point p)
     return runs(x, &p);
 }
 
-/* ---- meshes ------------------------------------------------------------------------ */
+/* ---- meshes ----------------------------------------------------------- */
 
 static bool wants(const struct oracle_axes *x, enum pdl_axis axis, int64_t n)
 {
@@ -252,7 +252,7 @@ int64_t oracle_axes_meshes(const struct oracle_axes *x,
     return l.n;
 }
 
-/* ---- what leaves the mesh as it is --------------------------------------------------- */
+/* ---- what leaves the mesh as it is ------------------------------------ */
 
 static void add_value(struct oracle_values *x, int64_t v)
 {

@@ -71,7 +71,7 @@ struct points {
     pthread_mutex_t lock;
 };
 
-/* ---- the best -------------------------------------------------------------------- */
+/* ---- the best --------------------------------------------------------- */
 
 static int by_rank(const void *pa, const void *pb)
 {
@@ -158,7 +158,7 @@ static bool beaten(const struct best *b, const struct pdl_projection *x,
     return false;
 }
 
-/* ---- pricing ----------------------------------------------------------------------- */
+/* ---- pricing ---------------------------------------------------------- */
 
 /* Is it excluded before its memory is looked at? What recomputes or leaves
  * activations to the host does all that the same point without does. */
@@ -438,7 +438,7 @@ static bool price_group(void *ctx, int64_t i)
     return price_meshes(s, at);
 }
 
-/* ---- meshes ------------------------------------------------------------------------- */
+/* ---- meshes ----------------------------------------------------------- */
 
 static bool add_mesh(struct points *s, const struct oracle_point *p)
 {
@@ -507,7 +507,7 @@ static void set_bar(struct points *s)
     free(all.list);
 }
 
-/* ---- the answer ----------------------------------------------------------------------- */
+/* ---- the answer ------------------------------------------------------- */
 
 static enum pdl_status collect(pdl_arena *a, struct points *s,
                                struct pdl_search_result *out,

@@ -80,7 +80,7 @@ static enum pdl_status count_ranks(struct laid *l)
     return PDL_OK;
 }
 
-/* ---- shares ---------------------------------------------------------------- */
+/* ---- shares ----------------------------------------------------------- */
 
 enum { MAX_SHARE = 4096 };
 
@@ -125,7 +125,7 @@ static enum pdl_status deal_shares(struct laid *l, enum pdl_precision precision,
     return PDL_OK;
 }
 
-/* ---- the machine ------------------------------------------------------------ */
+/* ---- the machine ------------------------------------------------------ */
 
 /* The coordinate of a rank along the axis, and so its group. */
 static int64_t group_of(const struct laid *l, const struct pdl_mesh *m,

@@ -5,16 +5,16 @@
  * until its update, everything else until the plan frees it; an allreduce whose
  * input dies with it is done in place. On processors an operation has the
  * workspace that was measured, a move the buffers that its boxes need; small
- * ones share a place (the runtime's, src/train/exec/memory.c). Weights of 16 bits
- * have a 32-bit copy beside the optimizer's slots. What frameworks keep besides
- * (gradient buffers, scores of attention, masks, 32-bit logits) is their habit
- * or the job's option. A stage is walked here, pass by pass; what a lane of
- * them holds: step_memory.c. memory=paper is in project.c. */
+ * ones share a place (the runtime's, src/train/exec/memory.c). Weights of 16
+ * bits have a 32-bit copy beside the optimizer's slots. What frameworks keep
+ * besides (gradient buffers, scores of attention, masks, 32-bit logits) is
+ * their habit or the job's option. A stage is walked here, pass by pass; what a
+ * lane of them holds: step_memory.c. memory=paper is in project.c. */
 #include "oracle/step/stage.h"
 
 #include <string.h>
 
-/* ---- sizes ------------------------------------------------------------------- */
+/* ---- sizes ------------------------------------------------------------ */
 
 /* Values that a fused kernel makes again for backward: the activation inside
  * a gated feed-forward. */
@@ -52,7 +52,7 @@ void oracle_sizes_of(const struct oracle *o, int stage, const int64_t *all,
         size[i] = o->p->tensors[i].stage == stage ? all[i] : 0;
 }
 
-/* ---- what is live -------------------------------------------------------------- */
+/* ---- what is live ----------------------------------------------------- */
 
 struct tally {
     int64_t state; /* bytes that the optimizer keeps for what it updates */
@@ -87,7 +87,7 @@ static bool is_kept(const struct oracle *o, int t)
            o->p->tensors[t].kind == PDL_PLAN_STATE;
 }
 
-/* ---- buffers of gradients ---------------------------------------------------- */
+/* ---- buffers of gradients --------------------------------------------- */
 
 /* Bytes for one weight in buffers of gradients; 0: the plan's own. */
 static double buffer_bytes(const struct oracle *o)
@@ -132,8 +132,8 @@ static bool recomputes_add(const struct oracle *o, const struct pdl_plan_op *op)
                : o->p->strategy->recompute == PDL_RECOMPUTE_FULL;
 }
 
-/* Before and after an operation: what it keeps stays from the forward operation that
- * backward uses to backward itself. */
+/* Before and after an operation: what it keeps stays from the forward operation
+ * that backward uses to backward itself. */
 static void begin_extra(const struct oracle *o, const struct pdl_plan_op *op,
                         bool back, struct tally *t)
 {
@@ -431,8 +431,8 @@ static int64_t fetched(const struct oracle *o, int stage, const int64_t *size)
     return n;
 }
 
-/* The runtime's sends do not wait: what forward sent is there until its gradient
- * comes back, what backward sent until the update. */
+/* The runtime's sends do not wait: what forward sent is there until its
+ * gradient comes back, what backward sent until the update. */
 static int64_t sent_by(const struct oracle *o, int first_item, int nitems,
                        const int64_t *size)
 {

@@ -52,7 +52,7 @@ struct oracle_seen *oracle_seen_make(pdl_arena *a)
     return PDL_NEW(a, struct oracle_seen, 1);
 }
 
-/* ---- forms ------------------------------------------------------------------- */
+/* ---- forms ------------------------------------------------------------ */
 
 static uint64_t mix(uint64_t h, uint64_t v)
 {
@@ -129,7 +129,7 @@ bool oracle_prepare(struct oracle *o)
            oracle_memo_make(o, oracle_seen_make(o->arena));
 }
 
-/* ---- parts -------------------------------------------------------------------- */
+/* ---- parts ------------------------------------------------------------ */
 
 static bool same_extents(const struct pdl_box *a, const struct pdl_box *b)
 {
@@ -215,7 +215,7 @@ int64_t oracle_bytes(const struct oracle *o, int t, int64_t rank)
     return s->bytes;
 }
 
-/* ---- prices ------------------------------------------------------------------- */
+/* ---- prices ----------------------------------------------------------- */
 
 static bool same_forms(const struct oracle *o, const struct pdl_plan_op *a,
                        const struct pdl_plan_op *b)
@@ -395,7 +395,7 @@ int oracle_number_ops(const struct oracle *o, int first, int n, int *number,
     return count;
 }
 
-/* ---- the slowest rank ---------------------------------------------------------- */
+/* ---- the slowest rank ------------------------------------------------- */
 
 bool oracle_is_comm(enum pdl_plan_op_kind kind)
 {

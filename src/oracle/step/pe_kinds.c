@@ -74,7 +74,8 @@ static void find_kinds(const struct oracle *o, int lane, struct kinds *out)
     }
 }
 
-/* The oracle for the ranks of one kind in a lane; alone: there are no others. */
+/* The oracle for the ranks of one kind in a lane; alone: there are no
+ * others. */
 static void settle_kind(const struct oracle *o, int64_t kind, int64_t rank,
                         bool alone, struct oracle_lane *own)
 {
@@ -172,7 +173,7 @@ double oracle_peak(const struct oracle *o)
     return sum / (double)o->p->mesh->pes;
 }
 
-/* ---- memory ---------------------------------------------------------------- */
+/* ---- memory ----------------------------------------------------------- */
 
 static int64_t usable(const struct oracle *o, const struct pdl_pe *pe)
 {
@@ -276,7 +277,7 @@ bool oracle_step_room(const struct step *c, struct pdl_projection *out)
     return true;
 }
 
-/* ---- speeds for lowering ----------------------------------------------------- */
+/* ---- speeds for lowering ---------------------------------------------- */
 
 enum pdl_status pdl_speeds(pdl_arena *a, const struct pdl_system *sys,
                            enum pdl_precision precision,

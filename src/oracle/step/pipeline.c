@@ -15,7 +15,7 @@
 
 #include <string.h>
 
-/* ---- the sequence ------------------------------------------------------------ */
+/* ---- the sequence ----------------------------------------------------- */
 
 static int32_t *place_of(const struct oracle_order *o, int pass, int64_t stage,
                          int64_t micro)
@@ -61,7 +61,7 @@ static bool put_all(struct oracle_order *o, const struct pdl_tasks *tasks,
     return o->n == tasks->n * o->lanes;
 }
 
-/* ---- what is held ------------------------------------------------------------ */
+/* ---- what is held ----------------------------------------------------- */
 
 /* Micro-batches of each stage between forward and backward (of inputs), when
  * its lane first holds as many as it ever does. */
@@ -164,7 +164,7 @@ const struct order_runs *oracle_order_runs(struct oracle_order *o,
     return runs;
 }
 
-/* ---- making it --------------------------------------------------------------- */
+/* ---- making it -------------------------------------------------------- */
 
 static bool make_room(struct oracle_order *o, pdl_arena *keep, int64_t slots)
 {
@@ -219,7 +219,7 @@ struct oracle_order *oracle_plan_order(pdl_arena *a, const struct pdl_plan *p)
     return o && oracle_order_fill(o, a, a, &shape) ? o : NULL;
 }
 
-/* ---- how long it takes ------------------------------------------------------- */
+/* ---- how long it takes ------------------------------------------------ */
 
 double oracle_order_span(const struct oracle_order *o,
                          const double *const seconds[ORACLE_PASSES],

@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-/* ---- who makes what ------------------------------------------------------------ */
+/* ---- who makes what --------------------------------------------------- */
 
 static enum stream stream_of(const struct oracle *o, int op, enum phase phase)
 {
@@ -233,7 +233,7 @@ static int price_of(const struct program *p, enum phase phase, int op)
     return p->price[phase] ? p->price[phase][op] : op;
 }
 
-/* ---- forward and backward ------------------------------------------------------ */
+/* ---- forward and backward --------------------------------------------- */
 
 /* Times that are kept or looked at, of tensors of one side of an operation; n:
  * how many. NULL: there is no memory, or (n 0) none. */
@@ -401,7 +401,7 @@ bool oracle_program_part(struct program *p, enum phase phase, int first_item,
     return ok && list;
 }
 
-/* ---- the update ---------------------------------------------------------------- */
+/* ---- the update ------------------------------------------------------- */
 
 /* The latest of each stream, and the gradients that backward makes last. */
 static void find_waits(const struct program *p, const struct visits *v,

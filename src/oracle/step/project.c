@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A plan's step on a system: its stages (stage.c) are those of a step (step.c),
- * each of a kind of its own. Of the representative ranks, the bytes of those are
- * walked (memory.c) of which some tensor is larger than on every rank before.
- * memory=paper: the closed form of the papers. Every layer keeps its own x, y
- * and w, and the gradients of each (factor 2); nothing is reused. */
+ * each of a kind of its own. Of the representative ranks, the bytes of those
+ * are walked (memory.c) of which some tensor is larger than on every rank
+ * before. memory=paper: the closed form of the papers. Every layer keeps its
+ * own x, y and w, and the gradients of each (factor 2); nothing is reused. */
 #include "oracle/step/step.h"
 
 #include <math.h>
@@ -135,7 +135,7 @@ static enum pdl_status check(const struct oracle *o, struct pdl_err *err)
                : PDL_EINVAL;
 }
 
-/* ---- its bytes --------------------------------------------------------------------- */
+/* ---- its bytes -------------------------------------------------------- */
 
 /* Ranks that are looked at, and sizes of all tensors there. */
 struct looked_at {
@@ -144,7 +144,8 @@ struct looked_at {
     int64_t *size[ORACLE_MAX_RANKS];
 };
 
-/* Is no tensor larger than on one of the ranks before? Then it needs no more. */
+/* Is no tensor larger than on one of the ranks before? Then it needs no
+ * more. */
 static bool fits_into(const struct looked_at *x, const int64_t *size, int n)
 {
     for (int k = 0; k < x->n; k++) {
@@ -224,7 +225,7 @@ bool oracle_plan_lives(struct step *c, struct stage_work *work,
     return true;
 }
 
-/* ---- the papers' closed form ---------------------------------------------------- */
+/* ---- the papers' closed form ------------------------------------------ */
 
 static bool is_framed(const struct pdl_plan_tensor *t)
 {
@@ -345,7 +346,7 @@ bool oracle_plan_memory(const struct step *c, int lane,
     return true;
 }
 
-/* ---- a plan as a step ------------------------------------------------------------ */
+/* ---- a plan as a step ------------------------------------------------- */
 
 /* Where all stages are run: the farthest that is looked back at, and times of
  * gradients. */

@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-/* ---- prices ------------------------------------------------------------------- */
+/* ---- prices ----------------------------------------------------------- */
 
 static double *comm_kind(struct stream_price *p, enum pdl_plan_op_kind kind)
 {
@@ -16,7 +16,7 @@ static double *comm_kind(struct stream_price *p, enum pdl_plan_op_kind kind)
                                       : &p->layer_comm;
 }
 
-/* ---- collectives in pieces ---------------------------------------------------- */
+/* ---- collectives in pieces -------------------------------------------- */
 
 static bool has_tensor(const int *list, int n, int tensor)
 {
@@ -177,7 +177,7 @@ void oracle_add_steps(struct stage_update *u)
     }
 }
 
-/* ---- passes in parts ----------------------------------------------------------- */
+/* ---- passes in parts -------------------------------------------------- */
 
 /* Of the items of backward those of its first task; it may have two. */
 static int first_task(const struct pdl_plan *p, int first, int n, int blocks)
@@ -265,7 +265,7 @@ bool oracle_price_work(pdl_arena *a, bool all, bool forward,
     return true;
 }
 
-/* ---- of a whole plan ----------------------------------------------------------- */
+/* ---- of a whole plan -------------------------------------------------- */
 
 static void price_items(const struct oracle *o, const struct oracle_ranks *r,
                         int first, int n, enum phase phase,

@@ -1,13 +1,14 @@
 /* Stages of a step: what forward and backward of one take and hold, and its
  * exchange and update. They are read off a plan (stage.c, memory.c): the one
  * that is priced, or a small one of few blocks whose parts come as often as the
- * stage has blocks (search). What a step takes that consists of them: step.h. */
+ * stage has blocks (search). What a step takes that consists of them:
+ * step.h. */
 #ifndef ORACLE_STAGE_H
 #define ORACLE_STAGE_H
 
 #include "oracle/step/streams.h"
 
-/* ---- bytes ------------------------------------------------------------------- */
+/* ---- bytes ------------------------------------------------------------ */
 
 /* A stretch of operations: how much more is live at its fullest moment than
  * at its start (the first such moment), and at its end. */
@@ -65,7 +66,7 @@ void oracle_live_passes(const struct oracle *o, int stage,
 void oracle_live_update(const struct oracle *o, int stage, int64_t rank,
                         const int64_t *size, struct oracle_lived *l);
 
-/* ---- pieces ------------------------------------------------------------------- */
+/* ---- pieces ----------------------------------------------------------- */
 
 /* Forward and backward of a stage. */
 struct stage_work {

@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-/* ---- what hides what ------------------------------------------------------------ */
+/* ---- what hides what -------------------------------------------------- */
 
 bool oracle_overlaps(const struct oracle *o, int64_t zero)
 {
@@ -73,7 +73,7 @@ static void settle_time(const struct oracle *o, const struct stage_found *f,
     t->calls = 0;
 }
 
-/* ---- kinds of stages ------------------------------------------------------------ */
+/* ---- kinds of stages -------------------------------------------------- */
 
 static struct stage_run run_of(const struct step *c, const struct step_stage *k,
                                bool flying)
@@ -146,7 +146,7 @@ static struct stage_timed *timed_of(const struct step *c, int l, int k)
                             c->in_flight[l * c->chunks + k] > 1];
 }
 
-/* ---- stages that are run with their update ---------------------------------------- */
+/* ---- stages that are run with their update ---------------------------- */
 
 static bool make_room(struct step *c, int64_t steps)
 {
@@ -223,7 +223,7 @@ static bool run_kinds(struct step *c)
     return true;
 }
 
-/* ---- lanes --------------------------------------------------------------------------- */
+/* ---- lanes ------------------------------------------------------------ */
 
 static struct stage_time lane_time(const struct step *c, int lane, int chunks)
 {
@@ -364,7 +364,7 @@ static double contention(const struct step *c)
     return most;
 }
 
-/* ---- the step -------------------------------------------------------------------------- */
+/* ---- the step --------------------------------------------------------- */
 
 static double stage_busy(const struct stage_time *t)
 {
@@ -408,7 +408,7 @@ static void fill_times(const struct step *c, const struct stage_time *t,
     out->io_s += copies;
 }
 
-/* ---- the papers' pipeline ------------------------------------------------------ */
+/* ---- the papers' pipeline --------------------------------------------- */
 
 /* exchange=paper with micro-batches: all stages move in lock step. A slot is
  * as long as the slowest stage's task, and between two slots of a pass all
@@ -465,7 +465,7 @@ static bool fill_lock_step(struct step *c, struct pdl_projection *out)
     return true;
 }
 
-/* ---- all of it ------------------------------------------------------------------------- */
+/* ---- all of it -------------------------------------------------------- */
 
 double oracle_step_least(const struct step *c, bool staggered)
 {

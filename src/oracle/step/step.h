@@ -67,7 +67,7 @@ struct step {
     int64_t nback, nend; /* that there is room for */
 };
 
-/* ---- time (step.c) ------------------------------------------------------------- */
+/* ---- time (step.c) ---------------------------------------------------- */
 
 /* Of a plan with so much sharded (ZeRO): some hide that alone. */
 bool oracle_overlaps(const struct oracle *o, int64_t zero);
@@ -86,7 +86,7 @@ bool oracle_step_time(struct step *c, struct pdl_projection *out);
 void oracle_fill_rates(const struct oracle *o, const struct pdl_model *model,
                        int64_t forward_flops, struct pdl_projection *out);
 
-/* ---- bytes (step_memory.c) ------------------------------------------------------ */
+/* ---- bytes (step_memory.c) -------------------------------------------- */
 
 /* A kind's passes on so many slots; false: out of memory. */
 bool oracle_live_kind(struct step *c, struct step_stage *k, int slots);

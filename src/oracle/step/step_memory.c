@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* ---- the fullest moment of a lane ------------------------------------------------- */
+/* ---- the fullest moment of a lane ------------------------------------- */
 
 /* What stays while other stages of the lane run. */
 struct held {
@@ -360,7 +360,7 @@ static void note_lane(const struct order_runs *runs,
         note_stages(stages, in_flight, n, micro, out);
 }
 
-/* ---- passes ------------------------------------------------------------------ */
+/* ---- passes ----------------------------------------------------------- */
 
 /* What a plan repeats itself was walked as often as it comes. */
 static struct oracle_span span_of(const struct step_stage *k, enum pass p,
@@ -394,7 +394,7 @@ bool oracle_live_kind(struct step *c, struct step_stage *k, int slots)
     return f->live != NULL;
 }
 
-/* ---- lanes ------------------------------------------------------------------- */
+/* ---- lanes ------------------------------------------------------------ */
 
 /* Is lane b made of the same stages as a, with no more of them in flight? */
 static bool no_fuller(const struct step *c, int a, int b)
@@ -436,8 +436,8 @@ static void leave_out_weights(struct oracle_span *s)
     s->gradients = s->weights = 0;
 }
 
-/* The runtime's sends do not wait: what forward sent is there until its gradient
- * comes back, what backward sent until the update. */
+/* The runtime's sends do not wait: what forward sent is there until its
+ * gradient comes back, what backward sent until the update. */
 static void hold_sent(const int64_t sent[2], int64_t micro, int64_t in_flight,
                       struct oracle_lived *l)
 {
@@ -536,7 +536,7 @@ void oracle_step_passes(const struct step *c, int slots,
         live_rank(c, (struct rank){r, -1}, -1, out);
 }
 
-/* ---- the device ---------------------------------------------------------------- */
+/* ---- the device ------------------------------------------------------- */
 
 /* What the allocator reserves, and what the device holds beside it. */
 void oracle_fill_device(const struct oracle *o, struct pdl_projection *out)

@@ -40,7 +40,7 @@ static inline double later(double a, double b)
     return a > b ? a : b;
 }
 
-/* ---- two streams -------------------------------------------------------------- */
+/* ---- two streams ------------------------------------------------------ */
 
 /* What an operation on the computing stream takes beside the network's: a
  * kernel has the rest of the PE, a collective that leaves the node half of the
@@ -123,7 +123,7 @@ static void record(const struct walk *w, int id, double start, double seconds)
     }
 }
 
-/* ---- the update --------------------------------------------------------------- */
+/* ---- the update ------------------------------------------------------- */
 
 static double ready_at(const struct walk *w, const struct stream_step *x)
 {
@@ -147,7 +147,8 @@ static bool waits_for_copy(const struct walk *w, const struct stream_step *x,
     return false;
 }
 
-/* Copies start when what they copy is there, the host when its gradients are. */
+/* Copies start when what they copy is there, the host when its gradients
+ * are. */
 static double copy_step(struct walk *w, enum stream on, double start,
                         double seconds)
 {
@@ -238,7 +239,7 @@ static double exposed(const struct walk *w, double backward_end, double *copy)
     return t < 1e-12 * w->s.compute ? 0 : t; /* what rounding leaves */
 }
 
-/* ---- forward and backward ----------------------------------------------------- */
+/* ---- forward and backward --------------------------------------------- */
 
 static double *ring(const struct walk *w, enum stream s, unsigned i)
 {
@@ -440,7 +441,7 @@ static void run_backward(struct walk *w, struct stage_ran *out)
     out->backward_copy = w->s.late - late;
 }
 
-/* ---- stages ------------------------------------------------------------------- */
+/* ---- stages ----------------------------------------------------------- */
 
 static unsigned ring_size(const struct stage_passes *p)
 {

@@ -11,7 +11,7 @@ enum phase { FORWARD, BACKWARD, UPDATE };
 
 enum stream { ON_COMPUTE, ON_NETWORK, ON_OUT, ON_IN, ON_HOST, STREAMS };
 
-/* ---- programs ----------------------------------------------------------------- */
+/* ---- programs --------------------------------------------------------- */
 
 /* A gradient that an operation of backward makes and the update reads: where
  * the time is kept, and how much further each time that its part is run. */
@@ -98,7 +98,7 @@ struct stage_update {
     double all; /* seconds of all steps, one after another */
 };
 
-/* ---- running them ------------------------------------------------------------- */
+/* ---- running them ----------------------------------------------------- */
 
 /* An exchange starts when its gradients are made (or, without overlap, when
  * backward is over) and the exchange before it is done. */
@@ -174,7 +174,7 @@ double oracle_run_update(const struct stage_run *x, const struct stage_ran *ran,
 double oracle_run_apart(const struct stage_update *u, double *end,
                         double *copy);
 
-/* ---- seconds ------------------------------------------------------------------ */
+/* ---- seconds ---------------------------------------------------------- */
 
 /* Seconds of one stage for one micro-batch, and once a step. */
 enum { STAGE_TIMES = 19 };
@@ -201,7 +201,7 @@ struct stage_time {
 _Static_assert(sizeof(struct stage_time) == STAGE_TIMES * sizeof(double),
                "each time has a name");
 
-/* ---- program.c ----------------------------------------------------------------- */
+/* ---- program.c -------------------------------------------------------- */
 
 /* Writes the programs of one stage of a plan. Gradients are kept apart by the
  * tensors of the plan, of all its rounds; or, where parts stand for blocks of
@@ -239,7 +239,7 @@ int oracle_program_update(struct program *p, struct stream_step *steps);
 /* Operations of all rounds of an update. */
 int64_t oracle_update_steps(const struct pdl_plan *p, int stage);
 
-/* ---- stage.c -------------------------------------------------------------------- */
+/* ---- stage.c ---------------------------------------------------------- */
 
 /* One operation in its pass. */
 void oracle_price_stream(const struct oracle *o, int op, enum phase phase,

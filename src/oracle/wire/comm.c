@@ -107,9 +107,9 @@ static double to_each(const struct oracle *o, const struct oracle_wire *w,
 }
 
 /* Tokens to the ranks of their experts. Where the framework sends one to a node
- * once and passes it on there (DeepEP's and Megatron's hybrid dispatchers), what
- * crosses is as many tokens as nodes are visited, by experts drawn alike; all
- * of them cross the node's links at the same time. Experts that span tensor
+ * once and passes it on there (DeepEP's and Megatron's hybrid dispatchers),
+ * what crosses is as many tokens as nodes are visited, by experts drawn alike;
+ * all of them cross the node's links at the same time. Experts that span tensor
  * ranks: each of these sends the shards of a sequence that it has, not all. */
 static double send_tokens(const struct oracle *o, const struct oracle_wire *w,
                           double n, double bytes)

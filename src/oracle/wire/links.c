@@ -183,7 +183,7 @@ static void add_op(struct traffic *t, int op, double times)
         add_pairs(t, x, times, first, at);
 }
 
-/* ---- routes -------------------------------------------------------------------- */
+/* ---- routes ----------------------------------------------------------- */
 
 static void message(struct traffic *t, int64_t from, int64_t to, double bytes)
 {

@@ -10,7 +10,8 @@
 enum oracle_pattern { ORACLE_RING, ORACLE_PAIRS, ORACLE_NEIGHBOURS };
 
 /* What one flow of a group gets: level, latency, bandwidth, and the flows that
- * share the uplinks of the block of PEs (by level; 0: a node) that limits it. */
+ * share the uplinks of the block of PEs (by level; 0: a node) that limits
+ * it. */
 enum { ORACLE_WIRES = 512 };
 struct oracle_wire {
     double alpha_s, bytes_per_s, flows;

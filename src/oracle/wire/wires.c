@@ -18,7 +18,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- who shares them -------------------------------------------------------------- */
+/* ---- who shares them -------------------------------------------------- */
 
 /* First and last rank of the group of `rank`. */
 static void group_ends(const struct pdl_mesh *m, int64_t rank, uint32_t group,
@@ -207,7 +207,7 @@ static void share_tiers(const struct oracle *o, enum oracle_pattern pattern,
     }
 }
 
-/* ---- what a flow gets ------------------------------------------------------------- */
+/* ---- what a flow gets ------------------------------------------------- */
 
 static int64_t local_ranks(const struct oracle *o, uint32_t group, int64_t rank)
 {

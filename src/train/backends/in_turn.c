@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A group of calls by kernels of one call each, one after the other. What passes
- * between them stands in the group's scratch memory, before that of the
+ * A group of calls by kernels of one call each, one after the other. What
+ * passes between them stands in the group's scratch memory, before that of the
  * kernels. */
 #include "train/backends/kernels.h"
 

@@ -215,7 +215,7 @@ void train_array_strides(const struct train_array *a, int64_t *stride)
     }
 }
 
-/* ---- operands ------------------------------------------------------------- */
+/* ---- operands --------------------------------------------------------- */
 
 static bool is(const struct pdl_node *n, const char *op)
 {
@@ -321,7 +321,7 @@ void train_operands(const struct train_call *c, struct train_operands *o)
         weight_operands(c, o);
 }
 
-/* ---- between elements ----------------------------------------------------------- */
+/* ---- between elements ------------------------------------------------- */
 
 /* What an element at this distance counts. */
 static double cubic(double a, double x)
@@ -355,7 +355,7 @@ int train_resize_taps(const struct pdl_attr *a, int64_t from, int64_t to,
     return four ? 4 : 2;
 }
 
-/* ---- distances -------------------------------------------------------------------- */
+/* ---- distances -------------------------------------------------------- */
 
 double train_slope(const struct pdl_attr *a, int64_t head)
 {
@@ -372,7 +372,7 @@ double train_slope(const struct pdl_attr *a, int64_t head)
     return exp2(-step) * (a->beta > 0 ? a->beta : 1);
 }
 
-/* ---- which keys a query sees ----------------------------------------------------- */
+/* ---- which keys a query sees ------------------------------------------ */
 
 /* The first of the places [lo,hi) of keys whose position is not before this. */
 static int64_t not_before(const struct train_call *c, int64_t lo, int64_t hi,

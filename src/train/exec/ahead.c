@@ -3,7 +3,8 @@
  * Batches to come, read by a thread of their own while this one is computed
  * (src/io/loader.c). One loader gives the rank its part of the input and of
  * the labels; a plan whose ranks want more than one part of either (several
- * losses, say, or positions in a zigzag) has those read when they are needed. */
+ * losses, say, or positions in a zigzag) has those read when they are
+ * needed. */
 #include "train/train_priv.h"
 
 #include <string.h>

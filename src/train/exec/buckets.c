@@ -128,7 +128,7 @@ enum pdl_status train_allreduce(pdl_trainer *t, int op, int micro,
     return st;
 }
 
-/* ---- under way ----------------------------------------------------------------- */
+/* ---- under way -------------------------------------------------------- */
 
 void train_pend(pdl_trainer *t, struct train_transfer *r)
 {

@@ -48,7 +48,7 @@ struct compare {
     pdl_arena *arena;
 };
 
-/* ---- which result is a tensor? --------------------------------------------------- */
+/* ---- which result is a tensor? ---------------------------------------- */
 
 static int key_of(const struct compare *x, int node, int pass, int k)
 {
@@ -166,7 +166,7 @@ static bool begin(struct compare *x, const struct pdl_plan *p, bool recording)
     return true;
 }
 
-/* ---- watching --------------------------------------------------------------------- */
+/* ---- watching --------------------------------------------------------- */
 
 static struct value *value_of(const struct compare *x,
                               const struct pdl_train_seen *s)
@@ -329,7 +329,7 @@ static void watch(void *ctx, const struct pdl_train_seen *s)
         check(x, v, s);
 }
 
-/* ---- the two runs -------------------------------------------------------------------- */
+/* ---- the two runs ----------------------------------------------------- */
 
 static enum pdl_status run_rank(void *ctx, pdl_comm *comm, struct pdl_err *err)
 {

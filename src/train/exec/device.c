@@ -107,7 +107,7 @@ const char *train_on_host(const pdl_trainer *t)
     return text && *text ? text : NULL;
 }
 
-/* ---- memory ------------------------------------------------------------------- */
+/* ---- memory ----------------------------------------------------------- */
 
 /* A limit on what a run takes holds for all of it, before it is taken. */
 enum pdl_status train_take(pdl_trainer *t, int64_t bytes, struct pdl_err *err)
@@ -153,7 +153,7 @@ void train_give_memory(pdl_trainer *t, void *p)
         t->device->free(t->backend_state, p);
 }
 
-/* ---- between the host and the device --------------------------------------------- */
+/* ---- between the host and the device ---------------------------------- */
 
 void train_put(pdl_trainer *t, void *to, const void *from, int64_t bytes)
 {
@@ -240,7 +240,7 @@ void train_room_send(pdl_trainer *t, struct train_room *r, void *to,
     r->busy = t->device->record(t->backend_state, TRAIN_COMPUTE);
 }
 
-/* ---- work on bytes ------------------------------------------------------------------ */
+/* ---- work on bytes ---------------------------------------------------- */
 
 void train_launch(pdl_trainer *t, const struct train_task *task)
 {
@@ -375,7 +375,7 @@ void train_sum(pdl_trainer *t, enum pdl_dtype dtype, void *to, const void *from,
     train_launch(t, &task);
 }
 
-/* ---- bfloat16 and float32 -------------------------------------------------------- */
+/* ---- bfloat16 and float32 --------------------------------------------- */
 
 static void run_widen(const void *args, void *const *at)
 {

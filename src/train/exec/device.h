@@ -49,8 +49,9 @@ struct train_task {
 };
 
 /* Arguments of the executor's own work, for devices that have code for it:
- * "copy" (spans to, from), "add" (to, from), "plus" (to, a, b), "widen" and "narrow" (to, from;
- * the argument is a count). Those of "update" and "squares" are in optim.h. */
+ * "copy" (spans to, from), "add" (to, from), "plus" (to, a, b), "widen" and
+ * "narrow" (to, from; the argument is a count). Those of "update" and "squares"
+ * are in optim.h. */
 struct train_copy_args {
     struct train_array to, from;
     struct pdl_box region;
@@ -65,7 +66,8 @@ struct train_add_args {
  * there at the latest. */
 struct train_device {
     const char *name, *summary;
-    /* which: what the user wrote behind the name ("1" of cuda:1); NULL: nothing */
+    /* which: what the user wrote behind the name ("1" of cuda:1); NULL:
+     * nothing */
     enum pdl_status (*open)(pdl_arena *a, const char *which, int64_t rank,
                             void **state, struct pdl_err *err);
     struct train_backend kernels; /* without open */
@@ -85,9 +87,9 @@ struct train_device {
                               const struct train_task *task,
                               struct pdl_err *err);
     /* Work of TRAIN_COMPUTE that is the same in every step is kept: what the
-     * stream is given from hold to held is not done, repeat does all of it, with
-     * the step and the first sample of its moment instead of hold's. What held
-     * refuses was not done either. NULL: the device keeps nothing. */
+     * stream is given from hold to held is not done, repeat does all of it,
+     * with the step and the first sample of its moment instead of hold's. What
+     * held refuses was not done either. NULL: the device keeps nothing. */
     enum pdl_status (*hold)(void *state, const struct train_moment *when,
                             struct pdl_err *err);
     enum pdl_status (*held)(void *state, void **work, struct pdl_err *err);

@@ -32,7 +32,7 @@ enum pdl_comm_type train_comm_type(enum pdl_dtype t)
                            : PDL_COMM_F32;
 }
 
-/* ---- groups ----------------------------------------------------------------- */
+/* ---- groups ----------------------------------------------------------- */
 
 static bool same_algorithm(const char *a, const char *b)
 {
@@ -104,7 +104,7 @@ void train_close_groups(pdl_trainer *t)
     t->ngroups = 0;
 }
 
-/* ---- pieces ----------------------------------------------------------------- */
+/* ---- pieces ----------------------------------------------------------- */
 
 static void add_piece(struct train_piece *list, int *n, int64_t *bytes,
                       const struct train_array *of, int peer,
@@ -240,7 +240,7 @@ enum pdl_status train_prepare_comm(pdl_trainer *t, int op, struct pdl_err *err)
     return st;
 }
 
-/* ---- running ------------------------------------------------------------------ */
+/* ---- running ---------------------------------------------------------- */
 
 static void pack(pdl_trainer *t, struct train_exchange *x,
                  const struct train_array *in, char *data, char *buffer)

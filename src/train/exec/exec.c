@@ -11,7 +11,7 @@
 
 enum { MAX_OPERANDS = 80 };
 
-/* ---- opening ------------------------------------------------------------------ */
+/* ---- opening ---------------------------------------------------------- */
 
 static enum pdl_status check(const struct pdl_plan *p, pdl_comm *comm,
                              struct pdl_err *err)
@@ -352,7 +352,7 @@ int64_t pdl_trainer_workspace(const pdl_trainer *t, int op)
     return 0;
 }
 
-/* ---- running -------------------------------------------------------------------- */
+/* ---- running ---------------------------------------------------------- */
 
 /* One pass over the program: of a step, or forward only. */
 struct pass {

@@ -21,9 +21,9 @@ int64_t train_host_room(bool *by_group);
 /* What the group whose folder is path, and those above it up to root, leave;
  * INT64_MAX: there is no limit. Cuts path. */
 int64_t train_group_room(const char *root, char *path);
-/* May this rank take so many bytes? All ranks call it: those of a host take from
- * the same memory, each says what it sees before any of them takes, and all of
- * the host are refused, or none. */
+/* May this rank take so many bytes? All ranks call it: those of a host take
+ * from the same memory, each says what it sees before any of them takes, and
+ * all of the host are refused, or none. */
 enum pdl_status train_host_ask(pdl_comm *c, int64_t bytes, int64_t room,
                                bool by_group, struct pdl_err *err);
 

@@ -46,7 +46,7 @@ bool train_is_tail(const struct pdl_dataset *d, const struct pdl_model *m,
            d->target.dim[0] == d->input.dim[0] && n < d->target.dim[0];
 }
 
-/* ---- reading -------------------------------------------------------------------- */
+/* ---- reading ---------------------------------------------------------- */
 
 struct pdl_box train_sample_box(const struct pdl_box *part, bool label)
 {

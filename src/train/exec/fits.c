@@ -17,7 +17,7 @@ static void shape_text(char *to, size_t size, const int64_t *dim, int n)
                                (long long)dim[i]);
 }
 
-/* ---- what to do about it -------------------------------------------------------- */
+/* ---- what to do about it ---------------------------------------------- */
 
 struct wanted {
     const char *key;
@@ -54,7 +54,7 @@ static void suggest(const struct pdl_model *m, const struct wanted *w, int n,
     pdl_hint(err, "%s with %s %s", zoo, text, what);
 }
 
-/* ---- inputs ------------------------------------------------------------------------ */
+/* ---- inputs ----------------------------------------------------------- */
 
 static void suggest_input(const struct pdl_dataset *d,
                           const struct pdl_model *m, struct pdl_err *err)
@@ -99,7 +99,7 @@ static enum pdl_status check_input(const struct pdl_dataset *d,
     return PDL_EINVAL;
 }
 
-/* ---- labels ------------------------------------------------------------------------ */
+/* ---- labels ----------------------------------------------------------- */
 
 /* An encoder without a head, BERT as it is published. */
 static bool is_bare(const struct pdl_model *m)

@@ -27,7 +27,7 @@ static bool makes(const pdl_trainer *t, int op, int tensor)
     return false;
 }
 
-/* ---- slots --------------------------------------------------------------------- */
+/* ---- slots ------------------------------------------------------------ */
 
 static int maker(const struct making *m, int tensor)
 {
@@ -150,7 +150,7 @@ static enum pdl_status describe(struct making *m, struct pdl_err *err)
     return st;
 }
 
-/* ---- joining ------------------------------------------------------------------- */
+/* ---- joining ---------------------------------------------------------- */
 
 /* What is not stored is not freed. */
 static void forget(struct making *m)

@@ -15,7 +15,7 @@
 
 static const double FIRST_PAUSE_S = 1, LONGEST_PAUSE_S = 60;
 
-/* ---- the folder ------------------------------------------------------------- */
+/* ---- the folder ------------------------------------------------------- */
 
 static void tell_lines(struct train_loop *l, char *text)
 {
@@ -81,7 +81,7 @@ enum pdl_status train_keep_open(struct train_loop *l, struct pdl_err *err)
     return PDL_OK;
 }
 
-/* ---- writing ---------------------------------------------------------------- */
+/* ---- writing ---------------------------------------------------------- */
 
 /* This rank's share of a tensor that several hold: rows of it, or of a small
  * one all or nothing. False: nothing. */
@@ -330,7 +330,7 @@ void train_keep_close(struct train_loop *l)
     pdl_ckpt_release(l->keep.lock);
 }
 
-/* ---- going on ---------------------------------------------------------------- */
+/* ---- going on --------------------------------------------------------- */
 
 void train_name_file(const char *path, enum pdl_status st, struct pdl_err *err)
 {

@@ -42,7 +42,7 @@ void train_note(struct train_loop *l, const char *fmt, ...)
 
 enum { LOOKED = 4 }; /* steps of a device whose operations are timed */
 
-/* ---- data ------------------------------------------------------------------------ */
+/* ---- data ------------------------------------------------------------- */
 
 static enum pdl_status open_samples(struct train_loop *l,
                                     struct train_samples *s, int split,
@@ -250,7 +250,7 @@ static enum pdl_status locate(struct train_loop *l, struct pdl_err *err)
     return st;
 }
 
-/* ---- steps -------------------------------------------------------------------------------- */
+/* ---- steps ------------------------------------------------------------ */
 
 static enum pdl_status end_epoch(struct train_loop *l, double rate, bool *stop,
                                  struct pdl_err *err)
@@ -411,7 +411,7 @@ static enum pdl_status run_steps(struct train_loop *l,
     return st;
 }
 
-/* ---- the whole ------------------------------------------------------------------------------ */
+/* ---- the whole -------------------------------------------------------- */
 
 static enum pdl_status set_rates(struct train_loop *l, struct pdl_err *err)
 {

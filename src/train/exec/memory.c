@@ -2,9 +2,10 @@
  *
  * The memory planner: every instance (a tensor of a micro-batch, the workspace
  * of an operation) lives from its first to its last step; instances whose lives
- * do not overlap may share memory. Offsets are known before the first step: the largest instance
- * first, each at the lowest offset that is free during its life (greedy by
- * size, as in Pisarchyk & Lee, arXiv:2001.03288). One arena per rank.
+ * do not overlap may share memory. Offsets are known before the first step: the
+ * largest instance first, each at the lowest offset that is free during its
+ * life (greedy by size, as in Pisarchyk & Lee, arXiv:2001.03288). One arena per
+ * rank.
  *
  * An allreduce whose input dies with it is done in place, as is what a kernel
  * can do there (a loss); the gradients
@@ -106,7 +107,7 @@ void train_release(pdl_trainer *t, int tensor, int micro)
                train_array_bytes(&t->arrays[tensor]));
 }
 
-/* ---- in place --------------------------------------------------------------- */
+/* ---- in place --------------------------------------------------------- */
 
 /* What the operation reads first dies with it, and its kernel may write there:
  * of a language model logits and their gradient are the largest tensors. */
@@ -158,7 +159,7 @@ static void find_aliases(pdl_trainer *t)
     }
 }
 
-/* ---- lives ------------------------------------------------------------------ */
+/* ---- lives ------------------------------------------------------------ */
 
 static int new_block(struct planner *pl, int64_t bytes)
 {
@@ -329,7 +330,7 @@ static struct block *add_guest(struct planner *pl)
     return b;
 }
 
-/* ---- offsets ---------------------------------------------------------------- */
+/* ---- offsets ---------------------------------------------------------- */
 
 static int by_size(const void *a, const void *b)
 {

@@ -16,7 +16,7 @@
 enum { MOST_IN_A_ROW = 10, MOST_ROLLBACKS = 10, SEEN_ENOUGH = 20 };
 static const double FORGET = 0.05; /* of the mean, a step */
 
-/* ---- running statistics: forward has changed them already --------------------- */
+/* ---- running statistics: forward has changed them already ------------- */
 
 static bool is_buffer(const struct train_loop *l,
                       const struct pdl_train_state *s)
@@ -68,7 +68,7 @@ enum pdl_status train_mishap_open(struct train_loop *l, struct pdl_err *err)
                              : pdl_fail(err, PDL_ENOMEM, "out of memory");
 }
 
-/* ---- around a step --------------------------------------------------------------- */
+/* ---- around a step ---------------------------------------------------- */
 
 enum pdl_status train_mishap_before(struct train_loop *l, struct pdl_err *err)
 {

@@ -163,7 +163,7 @@ static void add_update(pdl_trainer *t)
     t->nsteps -= n;
 }
 
-/* ---- the whole ---------------------------------------------------------------- */
+/* ---- the whole -------------------------------------------------------- */
 
 /* What backward makes and the update reads. */
 static void mark_kept(pdl_trainer *t, const struct pdl_plan_stage *s)

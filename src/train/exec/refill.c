@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- one sample on its way -------------------------------------------------- */
+/* ---- one sample on its way -------------------------------------------- */
 
 struct item_head {
     int64_t sample; /* -1: it is not there */
@@ -49,7 +49,7 @@ int64_t train_supply_unpack(struct train_supply *s, const char *item)
     return h.sample;
 }
 
-/* ---- what is missing --------------------------------------------------------- */
+/* ---- what is missing -------------------------------------------------- */
 
 struct missing {
     int64_t *sample, n; /* of all ranks, in their order */
@@ -118,7 +118,7 @@ static enum pdl_status list_missing(struct train_supply *s, const int64_t *want,
                : st;
 }
 
-/* ---- from other ranks -------------------------------------------------------- */
+/* ---- from other ranks ------------------------------------------------- */
 
 /* Room for one more: a sample that is not wanted here goes. */
 static void make_room(struct train_supply *s, const int64_t *want, int64_t n,
@@ -198,7 +198,7 @@ static enum pdl_status fetch(struct train_supply *s, const struct missing *m,
     return st;
 }
 
-/* ---- the rest ----------------------------------------------------------------- */
+/* ---- the rest --------------------------------------------------------- */
 
 static void drop_others(struct train_supply *s, const int64_t *want, int64_t n)
 {

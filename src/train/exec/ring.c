@@ -8,7 +8,8 @@
  * rotation brings the gradients of the rank's own block home, one place on.
  *
  * Everything that turns is cut over one index, the positions. A slot has room
- * for the largest block: where blocks are equal, that is what the plan counts. */
+ * for the largest block: where blocks are equal, that is what the plan
+ * counts. */
 #include "train/exec/ring.h"
 
 enum { POSITIONS = 1 }; /* the dimension that is cut */
@@ -18,7 +19,7 @@ bool train_turns(const pdl_trainer *t, int tensor)
     return tensor < t->plan->ntensors && t->turning[tensor];
 }
 
-/* ---- opening ------------------------------------------------------------------ */
+/* ---- opening ---------------------------------------------------------- */
 
 static struct train_ring *ring_of(pdl_trainer *t, int attention, int64_t n)
 {
@@ -116,7 +117,7 @@ enum pdl_status train_rings(pdl_trainer *t, struct pdl_err *err)
     return st;
 }
 
-/* ---- blocks ------------------------------------------------------------------- */
+/* ---- blocks ----------------------------------------------------------- */
 
 int train_ring_block(const struct train_ring *r, int step)
 {
@@ -142,7 +143,7 @@ char *train_ring_slot(const pdl_trainer *t, int tensor, int step, int micro)
            step % slots * (train_array_bytes(&t->arrays[tensor]) / slots);
 }
 
-/* ---- moving --------------------------------------------------------------------- */
+/* ---- moving ----------------------------------------------------------- */
 
 static void add_message(struct pdl_comm_message *m, int *n, int peer, int tag,
                         char *data, int64_t bytes)

@@ -32,10 +32,10 @@ struct turn {
     bool narrow;
 };
 
-/* ---- making ------------------------------------------------------------------ */
+/* ---- making ----------------------------------------------------------- */
 
-/* Does a query at the places [t0,t1) see a key at [s0,s1)? Both ascend: asked of
- * each query, since a window may lie between two runs of keys. */
+/* Does a query at the places [t0,t1) see a key at [s0,s1)? Both ascend: asked
+ * of each query, since a window may lie between two runs of keys. */
 static bool sees(const struct train_call *c, int64_t t0, int64_t t1, int64_t s0,
                  int64_t s1)
 {
@@ -164,7 +164,7 @@ enum pdl_status train_ring_kernels(pdl_trainer *t, int op,
     return st;
 }
 
-/* ---- joining ------------------------------------------------------------------- */
+/* ---- joining ---------------------------------------------------------- */
 
 static void put_number(enum pdl_dtype t, void *p, int64_t i, double v)
 {
@@ -266,7 +266,7 @@ static void run_nothing_seen(const void *args, void *const *at)
 static const struct train_work nothing_seen = {"nothing-seen",
                                                run_nothing_seen};
 
-/* ---- running --------------------------------------------------------------------- */
+/* ---- running ---------------------------------------------------------- */
 
 static bool is_dropped(const struct turn *x, int step)
 {

@@ -35,7 +35,7 @@ struct train_route {
     double *score;
 };
 
-/* ---- preparing ------------------------------------------------------------------ */
+/* ---- preparing -------------------------------------------------------- */
 
 /* The experts that take what op moves, or made it; -1: none. */
 static int experts_of(const struct pdl_plan *p, int op)
@@ -163,7 +163,7 @@ enum pdl_status train_prepare_route(pdl_trainer *t, int op, const int64_t *rank,
     return st;
 }
 
-/* ---- running ---------------------------------------------------------------------- */
+/* ---- running ---------------------------------------------------------- */
 
 static int64_t row_of(const struct train_array *a, const int64_t *i)
 {

@@ -3,8 +3,8 @@
  * How a run was started, as it stands in its checkpoints. Going on with
  * another batch, augmentation, seed or data set would train on other samples
  * than the run would have seen, without a word in any log: that is refused
- * unless asked for, and so is another mean of the weights than the one it keeps.
- * Anything else that differs is said. */
+ * unless asked for, and so is another mean of the weights than the one it
+ * keeps. Anything else that differs is said. */
 #include "train/exec/loop.h"
 
 #include <inttypes.h>
@@ -29,7 +29,7 @@ static const struct {
     {"ema", "the mean of the weights would be another", "0"},
 };
 
-/* ---- the data set, in a few words ------------------------------------------------ */
+/* ---- the data set, in a few words ------------------------------------- */
 
 /* FNV-1a. */
 static uint64_t mix(uint64_t h, const void *data, size_t n)
@@ -94,7 +94,7 @@ static enum pdl_status data_text(const struct train_loop *l, char *text,
     return st;
 }
 
-/* ---- all of it --------------------------------------------------------------------- */
+/* ---- all of it -------------------------------------------------------- */
 
 static void rate_text(const struct train_loop *l, char *text, size_t size)
 {

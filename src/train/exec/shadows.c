@@ -13,8 +13,8 @@ enum { EXTRA = 3 }; /* operands added to one operation at most */
 
 /* Scales, shifts and running statistics of normalisations: a few numbers
  * that bfloat16 would spoil (a running mean moves by a tenth of a rounding).
- * Whatever the plan makes of them is as wide: parts, wholes that zero=3 gathers,
- * gradients. */
+ * Whatever the plan makes of them is as wide: parts, wholes that zero=3
+ * gathers, gradients. */
 static bool is_of_norm(const struct pdl_model *m, int tensor)
 {
     for (int i = 0; i < m->nnodes; i++)
@@ -91,7 +91,7 @@ static int new_shadow(pdl_trainer *t, const struct train_array *a)
     return t->ntensors++;
 }
 
-/* ---- calls ------------------------------------------------------------------ */
+/* ---- calls ------------------------------------------------------------ */
 
 /* Elements of a channel over the ranks that share a batch norm's statistics;
  * 0 where each rank has its own. */
@@ -187,7 +187,7 @@ enum pdl_status train_make_kernel(pdl_trainer *t, int op, struct pdl_err *err)
     return st;
 }
 
-/* ---- what forward leaves for backward ---------------------------------------- */
+/* ---- what forward leaves for backward --------------------------------- */
 
 static bool is_backward(const struct pdl_plan_op *o, int node)
 {

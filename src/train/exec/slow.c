@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What a fast backend leaves to the reference kernels is said once, with its
- * share of one of the first steps: hundreds of times slower an element, one such
- * operator can be most of a step without anything being wrong. */
+ * share of one of the first steps: hundreds of times slower an element, one
+ * such operator can be most of a step without anything being wrong. */
 #include "train/exec/loop.h"
 
 #include <stdio.h>

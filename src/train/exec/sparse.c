@@ -135,7 +135,7 @@ void train_sparse_close(pdl_trainer *t)
     }
 }
 
-/* ---- sums -------------------------------------------------------------------- */
+/* ---- sums ------------------------------------------------------------- */
 
 static void queue(pdl_trainer *t, struct train_sparse *s)
 {
@@ -274,7 +274,7 @@ enum pdl_status train_sparse_run(pdl_trainer *t, int op, int micro,
     return st;
 }
 
-/* ---- what is kept, for checkpoints ------------------------------------------ */
+/* ---- what is kept, for checkpoints ------------------------------------ */
 
 /* The bucket that sums the gradient of a weight, and which of its items. */
 static int bucket_of(const pdl_trainer *t, int weight, int *item)

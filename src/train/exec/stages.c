@@ -7,7 +7,7 @@
 
 enum { MAX_GROUP = 4096 };
 
-/* ---- across stages ------------------------------------------------------------ */
+/* ---- across stages ---------------------------------------------------- */
 
 /* The rank with my coordinates in another stage. */
 static int peer_in(const pdl_trainer *t, int stage)

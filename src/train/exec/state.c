@@ -36,7 +36,7 @@ bool train_is_owner(const pdl_trainer *t, int tensor)
     return train_owns(t->plan, tensor, t->rank);
 }
 
-/* ---- the list ----------------------------------------------------------------- */
+/* ---- the list --------------------------------------------------------- */
 
 /* A weight whose parts are updated (ZeRO), or that is updated on the host, is
  * known by those. */
@@ -243,7 +243,7 @@ const struct pdl_train_state *pdl_trainer_state(const pdl_trainer *t, int i)
     return i >= 0 && i < t->nstates ? &t->states[i] : NULL;
 }
 
-/* ---- running statistics ---------------------------------------------------------- */
+/* ---- running statistics ----------------------------------------------- */
 
 /* Factors over which ranks keep statistics of their own: those that cut the
  * samples or rows of x and do not share sums. */
@@ -333,7 +333,7 @@ enum pdl_status pdl_trainer_settle(pdl_trainer *t, struct pdl_err *err)
     return st;
 }
 
-/* ---- back again -------------------------------------------------------------------- */
+/* ---- back again ------------------------------------------------------- */
 
 static enum pdl_status same_shape(const struct pdl_train_part *p,
                                   const struct pdl_ckpt_tensor *c,

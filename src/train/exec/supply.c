@@ -17,7 +17,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* ---- who has what --------------------------------------------------------- */
+/* ---- who has what ----------------------------------------------------- */
 
 /* Workers whose part of a micro-batch meets the parts that a rank reads. */
 static void find_workers(struct train_supply *s, const struct pdl_plan *p,
@@ -102,7 +102,7 @@ static int64_t capacity(const struct train_supply *s)
     return n;
 }
 
-/* ---- opening --------------------------------------------------------------- */
+/* ---- opening ---------------------------------------------------------- */
 
 static enum pdl_status own_comm(struct train_supply *s, pdl_comm *comm,
                                 struct pdl_err *err)
@@ -239,7 +239,7 @@ void train_supply_close(struct train_supply *s)
     *s = (struct train_supply){.comm = NULL};
 }
 
-/* ---- exchange -------------------------------------------------------------- */
+/* ---- exchange --------------------------------------------------------- */
 
 /* Moves of an epoch that have begun before step `index`. */
 static int64_t due(const struct train_supply *s, int64_t index)
@@ -369,7 +369,7 @@ enum pdl_status train_supply_step(struct train_supply *s, int64_t index,
                : st;
 }
 
-/* ---- epochs ---------------------------------------------------------------- */
+/* ---- epochs ----------------------------------------------------------- */
 
 static void note_size(struct train_supply *s)
 {

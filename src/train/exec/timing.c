@@ -184,7 +184,8 @@ static enum pdl_status over_ranks(struct train_clock *c, pdl_comm *comm,
     return st;
 }
 
-/* Stopped before the steps that are looked at: of all others there is a pace. */
+/* Stopped before the steps that are looked at: of all others there is a
+ * pace. */
 static void tell_none(const struct train_clock *c,
                       const struct pdl_train_job *job)
 {

@@ -68,7 +68,7 @@ void train_close_rooms(pdl_trainer *t)
     train_empty(t, &t->view);
 }
 
-/* ---- out ---------------------------------------------------------------------- */
+/* ---- out -------------------------------------------------------------- */
 
 static enum pdl_status begin(struct train_transfer *x, struct pdl_err *err)
 {
@@ -232,7 +232,7 @@ enum pdl_status train_start_sum(pdl_trainer *t, pdl_comm *comm,
     return st == PDL_OK ? train_transfer_push(t, err) : st;
 }
 
-/* ---- and in ------------------------------------------------------------------- */
+/* ---- and in ----------------------------------------------------------- */
 
 static enum pdl_status copy_in(pdl_trainer *t, struct train_transfer *x,
                                struct pdl_err *err)

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- whole tensors ------------------------------------------------------------- */
+/* ---- whole tensors ---------------------------------------------------- */
 
 static enum pdl_status send_box(pdl_trainer *t, int tensor, struct pdl_err *err)
 {
@@ -117,7 +117,7 @@ static enum pdl_status collect(pdl_trainer *t, struct pdl_shard *shards, int *n,
     return st;
 }
 
-/* ---- names of others ---------------------------------------------------------------- */
+/* ---- names of others -------------------------------------------------- */
 
 struct out {
     pdl_trainer *t;

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- numbers ------------------------------------------------------------------------ */
+/* ---- numbers ---------------------------------------------------------- */
 
 static double from_half(uint16_t h)
 {
@@ -73,7 +73,7 @@ static void copy_line(const struct line *from, const struct line *to, int64_t n)
             get(from->dtype, from->data, from->at + i * from->step));
 }
 
-/* ---- rows --------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------- */
 
 static int64_t extent(const struct pdl_box *b, int d)
 {

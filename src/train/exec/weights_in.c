@@ -32,7 +32,7 @@ static void note(const struct loading *l, const char *text)
         l->how->note(l->how->ctx, text);
 }
 
-/* ---- finding ---------------------------------------------------------------------- */
+/* ---- finding ---------------------------------------------------------- */
 
 /* Older BERTs call the two of a norm gamma and beta. */
 static int find_old(const pdl_weights *w, const char *name)
@@ -143,7 +143,7 @@ static enum pdl_status choose(struct loading *l)
     return look(l, best, &found);
 }
 
-/* ---- does it fit? ------------------------------------------------------------------ */
+/* ---- does it fit? ----------------------------------------------------- */
 
 static void shape_text(char *to, size_t size, const int64_t *dim, int n)
 {
@@ -266,7 +266,7 @@ static void tell_unused(struct loading *l)
                     pdl_naming_name(l->naming), l->m->inexact));
 }
 
-/* ---- reading ------------------------------------------------------------------------ */
+/* ---- reading ---------------------------------------------------------- */
 
 /* A file may have dimensions of 1 in front that the model does without. */
 static struct pdl_box with_ones(const struct pdl_box *b, int rank)

@@ -29,7 +29,7 @@ const struct train_optimizer *train_optimizer_find(const char *name)
     return NULL;
 }
 
-/* ---- elements ---------------------------------------------------------------- */
+/* ---- elements --------------------------------------------------------- */
 
 TRAIN_INLINE void load(enum pdl_dtype t, const void *p, int64_t at, int64_t n,
                        double *out)
@@ -130,7 +130,7 @@ void train_chunk_store(const struct train_shard *x, int nstates,
     store_weights(x, c);
 }
 
-/* ---- clipping and scaling ------------------------------------------------------- */
+/* ---- clipping and scaling --------------------------------------------- */
 
 double train_grad_squares(const struct train_shard *x)
 {

@@ -73,7 +73,7 @@ struct train_tuning {
     bool has[3]; /* first, second state, copy */
 };
 
-/* ---- gradient clipping, loss scaling ---------------------------------------- */
+/* ---- gradient clipping, loss scaling ---------------------------------- */
 
 /* Sum of squares of a gradient as it is stored: add over shards and ranks. */
 double train_grad_squares(const struct train_shard *x);
@@ -91,7 +91,7 @@ void train_scaler_init(struct train_scaler *s, double scale, int64_t interval);
 /* False: leave this step out. squares: of the whole gradient. */
 bool train_scaler_next(struct train_scaler *s, double squares);
 
-/* ---- schedules ------------------------------------------------------------------ */
+/* ---- schedules -------------------------------------------------------- */
 
 enum train_schedule_kind {
     TRAIN_CONSTANT,
@@ -111,7 +111,7 @@ struct train_schedule {
 bool train_schedule_find(const char *name, enum train_schedule_kind *out);
 double train_schedule_rate(const struct train_schedule *s, int64_t t);
 
-/* ---- inside the optimizers --------------------------------------------------- */
+/* ---- inside the optimizers -------------------------------------------- */
 
 enum { TRAIN_CHUNK = 256 };
 

@@ -19,7 +19,7 @@ static double ratio(const struct train_shard *x, double top, double bottom)
     return x->no_decay || !(top > 0) || !(bottom > 0) ? 1 : top / bottom;
 }
 
-/* ---- LARS ------------------------------------------------------------------- */
+/* ---- LARS ------------------------------------------------------------- */
 
 static void lars_norms(const struct train_hyper *h, const struct train_step *s,
                        const struct train_shard *x, double *sums)
@@ -56,7 +56,7 @@ static void lars(const struct train_hyper *h, const struct train_step *s,
     }
 }
 
-/* ---- LAMB ---------------------------------------------------------------------- */
+/* ---- LAMB ------------------------------------------------------------- */
 
 struct correction {
     double c1, c2, decay;

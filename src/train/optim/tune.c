@@ -32,7 +32,7 @@ struct train_tuner {
     struct train_scaler scaler;
 };
 
-/* ---- what the user asked for ------------------------------------------------------- */
+/* ---- what the user asked for ------------------------------------------ */
 
 #define AT(field) offsetof(struct train_hyper, field)
 // clang-format off
@@ -153,7 +153,7 @@ bool train_tuner_measures(const pdl_trainer *t)
            t->tuner->how->norms;
 }
 
-/* ---- what does not change ---------------------------------------------------------- */
+/* ---- what does not change --------------------------------------------- */
 
 /* Marks what one pattern matches; false: nothing. */
 static bool freeze(pdl_trainer *t, const char *pattern)
@@ -199,7 +199,7 @@ static enum pdl_status freeze_all(pdl_trainer *t, struct pdl_err *err)
     return PDL_OK;
 }
 
-/* ---- state -------------------------------------------------------------------------- */
+/* ---- state ------------------------------------------------------------ */
 
 static enum pdl_dtype state_type(const struct train_array *a)
 {
@@ -397,7 +397,7 @@ void *train_tuner_state(const pdl_trainer *t, int tensor, int k,
     return s->state[k];
 }
 
-/* ---- steps ---------------------------------------------------------------------------- */
+/* ---- steps ------------------------------------------------------------ */
 
 static struct train_shard shard_of(const pdl_trainer *t, int weight, int grad)
 {
@@ -715,7 +715,7 @@ enum pdl_status train_tuner_update(pdl_trainer *t, int op, double lr,
     return st;
 }
 
-/* ---- the loss scale, for checkpoints ------------------------------------------------- */
+/* ---- the loss scale, for checkpoints ---------------------------------- */
 
 void train_tuner_scale(const pdl_trainer *t, double *scale, double *good)
 {

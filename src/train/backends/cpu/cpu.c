@@ -2,7 +2,8 @@
  *
  * Backend cpu: the table of its kernels. What it does not have in bfloat16 it
  * does in float32; what it does not have at all, or not in this form (an odd
- * window), the reference backend runs, and the implementation's name says so. */
+ * window), the reference backend runs, and the implementation's name says
+ * so. */
 #include "train/backends/cpu/cpu.h"
 
 #include <string.h>

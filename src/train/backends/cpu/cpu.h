@@ -62,7 +62,7 @@ void train_cpu_copy_common(const struct train_array *from, const void *src,
 bool train_cpu_norm_aux(const struct train_call *c, struct train_array *a);
 bool train_cpu_attention_aux(const struct train_call *c, struct train_array *a);
 
-/* ---- cpu_dnnl.c ------------------------------------------------------------- */
+/* ---- cpu_dnnl.c ------------------------------------------------------- */
 
 enum pdl_status train_dnnl_open(pdl_arena *a, struct cpu_dnnl **out,
                                 struct pdl_err *err);

@@ -87,7 +87,7 @@ static enum pdl_status scores(const struct attention_kernel *k,
     return st;
 }
 
-/* ---- forward ---------------------------------------------------------------- */
+/* ---- forward ---------------------------------------------------------- */
 
 static enum pdl_status forward_block(const struct attention_kernel *k,
                                      const struct head *h,
@@ -117,7 +117,7 @@ static enum pdl_status forward_block(const struct attention_kernel *k,
     return st;
 }
 
-/* ---- backward ------------------------------------------------------------------ */
+/* ---- backward --------------------------------------------------------- */
 
 /* p from scores and lse; ds from p and dp, in dp's place. */
 static void softmax_rows(const struct attention_kernel *k, const struct head *h,
@@ -180,7 +180,7 @@ static enum pdl_status backward_block(const struct attention_kernel *k,
     return st;
 }
 
-/* ---- heads ---------------------------------------------------------------------- */
+/* ---- heads ------------------------------------------------------------ */
 
 static float *at(void *base, int64_t n, int64_t rows, int64_t ld, int64_t col)
 {
@@ -270,7 +270,7 @@ static enum pdl_status run(const struct train_kernel *base, void *const *in,
     return st;
 }
 
-/* ---- making ------------------------------------------------------------------------ */
+/* ---- making ----------------------------------------------------------- */
 
 static void sizes(struct attention_kernel *k)
 {
@@ -420,7 +420,7 @@ bool train_cpu_attention_aux(const struct train_call *c, struct train_array *a)
     return true;
 }
 
-/* ---- rotary positions ------------------------------------------------------------ */
+/* ---- rotary positions ------------------------------------------------- */
 
 struct rope_kernel {
     struct train_kernel base;

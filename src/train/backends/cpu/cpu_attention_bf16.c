@@ -103,7 +103,7 @@ static struct head head_of(const struct bf16_kernel *b, int64_t n, int64_t h,
     };
 }
 
-/* ---- forward ------------------------------------------------------------------ */
+/* ---- forward ---------------------------------------------------------- */
 
 static void softmax_rows(const struct attention_kernel *k, const struct head *h,
                          const struct attention_block *x, const struct space *s)
@@ -146,7 +146,7 @@ static enum pdl_status forward_block(const struct bf16_kernel *b,
                                  NULL, h->y + q * k->ldy, s->rest, err);
 }
 
-/* ---- backward ------------------------------------------------------------------- */
+/* ---- backward --------------------------------------------------------- */
 
 /* The sum of dy * y over a head's features. */
 static float pull(const uint16_t *dy, const uint16_t *y, int64_t n)
@@ -295,7 +295,7 @@ static enum pdl_status run(const struct train_kernel *base, void *const *in,
     return st;
 }
 
-/* ---- making ----------------------------------------------------------------------- */
+/* ---- making ----------------------------------------------------------- */
 
 static struct cpu_matmul product(const struct attention_kernel *k,
                                  const struct attention_block *x,

@@ -40,7 +40,7 @@ struct task {
     void *out;
 };
 
-/* ---- elements -------------------------------------------------------------------- */
+/* ---- elements --------------------------------------------------------- */
 
 static const float *load(const void *p, enum pdl_dtype t, int64_t at,
                          int64_t stride, float *space, int64_t n)
@@ -134,7 +134,7 @@ static void one_by_one(const void *ctx, const int64_t *at, int64_t n)
         store(t->out, j->dtype[0], at[0], stride, got, n);
 }
 
-/* ---- sums: blocks in float32, blocks of them in float64 ---------------------------- */
+/* ---- sums: blocks in float32, blocks of them in float64 --------------- */
 
 static int64_t least(int64_t a, int64_t b)
 {
@@ -254,7 +254,7 @@ static enum pdl_status run(const struct train_kernel *base, void *const *in,
     return PDL_OK;
 }
 
-/* ---- making ------------------------------------------------------------------------- */
+/* ---- making ----------------------------------------------------------- */
 
 /* Where dimension d of y is in an operand; -1: stretched. */
 typedef void map_fn(const struct train_call *c, int operand,
@@ -501,7 +501,7 @@ static enum pdl_status make_weighted(struct cpu_state *s,
     return make_mapped(s, c, by_channel, out, err);
 }
 
-/* ---- sums over axes ------------------------------------------------------------------ */
+/* ---- sums over axes --------------------------------------------------- */
 
 /* Which dimension of y a dimension of x is; -1: summed. Returns how many
  * elements are summed. */

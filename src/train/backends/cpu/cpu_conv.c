@@ -223,7 +223,7 @@ static void turn_weights(const struct train_array *w, const float *from,
                         from[(f * nc + c) * taps + taps - 1 - i];
 }
 
-/* ---- running ---------------------------------------------------------------- */
+/* ---- running ---------------------------------------------------------- */
 
 static void zero(const struct train_array *a, void *p)
 {
@@ -279,7 +279,7 @@ static enum pdl_status run(const struct train_kernel *base, void *const *in,
     return st;
 }
 
-/* ---- a bias after a partial sum ---------------------------------------------- */
+/* ---- a bias after a partial sum --------------------------------------- */
 
 static enum pdl_status run_bias(const struct train_kernel *base,
                                 void *const *in, void *const *out,
@@ -296,7 +296,7 @@ static enum pdl_status run_bias(const struct train_kernel *base,
     return PDL_OK;
 }
 
-/* ---- making ------------------------------------------------------------------ */
+/* ---- making ----------------------------------------------------------- */
 
 static bool types_fit(const struct train_call *c)
 {

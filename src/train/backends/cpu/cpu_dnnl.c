@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- life ------------------------------------------------------------------ */
+/* ---- life ------------------------------------------------------------- */
 
 /* Some virtual machines say that the processor has tiles (AMX) but hide the
  * leaf that says how large they are: oneDNN then leaves the tiles unconfigured,
@@ -127,7 +127,7 @@ bool train_dnnl_is_reference(const char *name)
            name[0] == 0;
 }
 
-/* ---- plans ------------------------------------------------------------------ */
+/* ---- plans ------------------------------------------------------------ */
 
 static int64_t place(struct dnnl_plan *p, int64_t bytes)
 {
@@ -241,7 +241,7 @@ enum pdl_status train_dnnl_plan_run(const struct dnnl_plan *p,
               : pdl_fail(err, PDL_EWRONG, "oneDNN failed in %s", p->name);
 }
 
-/* ---- matrix products ------------------------------------------------------------- */
+/* ---- matrix products -------------------------------------------------- */
 
 enum pdl_status train_dnnl_gemm(const struct cpu_gemm *g, const float *a,
                                 const float *b, float *c, struct pdl_err *err)

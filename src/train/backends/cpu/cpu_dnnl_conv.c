@@ -168,7 +168,7 @@ static dnnl_primitive_desc_t best_pd(struct cpu_dnnl *d,
     return gemm;
 }
 
-/* ---- operands --------------------------------------------------------------- */
+/* ---- operands --------------------------------------------------------- */
 
 static const struct {
     dnnl_query_t query[NSIDES];

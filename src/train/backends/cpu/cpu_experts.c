@@ -44,7 +44,7 @@ static int64_t extent(const struct train_array *a, int d)
     return n > 0 ? n : 0;
 }
 
-/* ---- who visits whom ----------------------------------------------------------- */
+/* ---- who visits whom -------------------------------------------------- */
 
 /* The topk largest, of equal ones the first (as train_choose). */
 static void choose(const struct experts_kernel *k, const float *score,
@@ -125,7 +125,7 @@ static struct visits visits_of(const struct experts_kernel *k, void *scratch)
     return v;
 }
 
-/* ---- a block of an expert's tokens ---------------------------------------------- */
+/* ---- a block of an expert's tokens ------------------------------------ */
 
 struct block {
     const int32_t *visit;
@@ -196,7 +196,7 @@ static void through_gate(const struct experts_kernel *k, struct visits *v,
     }
 }
 
-/* ---- passes ------------------------------------------------------------------------ */
+/* ---- passes ----------------------------------------------------------- */
 
 typedef enum pdl_status pass_fn(const struct experts_kernel *k,
                                 struct visits *v, const struct block *b,
@@ -315,7 +315,7 @@ static enum pdl_status run(const struct train_kernel *base, void *const *in,
     return st;
 }
 
-/* ---- making ------------------------------------------------------------------------ */
+/* ---- making ----------------------------------------------------------- */
 
 /* The same tokens, and all `width` features of each. */
 static bool fits(const struct train_array *a, const struct train_array *x,

@@ -116,7 +116,7 @@ static void set_scratch(struct few_kernel *k)
     k->base.scratch_bytes = 4 * (k->packed + rest);
 }
 
-/* ---- weights of 1 x 1 ---------------------------------------------------------- */
+/* ---- weights of 1 x 1 ------------------------------------------------- */
 
 struct product_kernel {
     struct train_kernel base;

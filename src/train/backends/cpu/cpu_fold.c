@@ -108,7 +108,7 @@ static float number(const struct rule *r, const struct found *f)
     return r->take == take_product && f->w > 0 ? 0 : (float)f->v;
 }
 
-/* ---- walking -------------------------------------------------------------------- */
+/* ---- walking ---------------------------------------------------------- */
 
 struct dims {
     int n;
@@ -196,7 +196,7 @@ static enum pdl_status run(const struct train_kernel *base, void *const *in,
     return PDL_OK;
 }
 
-/* ---- making ------------------------------------------------------------------------ */
+/* ---- making ----------------------------------------------------------- */
 
 static void add_dim(struct dims *d, int64_t count, int64_t x, int64_t y)
 {

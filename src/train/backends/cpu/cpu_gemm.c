@@ -48,7 +48,7 @@ static struct gemm_kernel *new_kernel(struct cpu_state *s,
     return k;
 }
 
-/* ---- linear ------------------------------------------------------------------ */
+/* ---- linear ----------------------------------------------------------- */
 
 static enum pdl_status
 run_forward(const struct train_kernel *base, void *const *in, void *const *out,
@@ -110,7 +110,7 @@ run_weights(const struct train_kernel *base, void *const *in, void *const *out,
     return st;
 }
 
-/* ---- linear in bfloat16 ----------------------------------------------------- */
+/* ---- linear in bfloat16 ----------------------------------------------- */
 
 /* y = x w', dx = dy w, dw = dy' x: which operands a product takes. */
 static enum pdl_status run_bf16(const struct train_kernel *base,
@@ -188,7 +188,7 @@ static bool is_bf16(const struct train_call *c)
            (c->pass != PDL_BACKWARD_WEIGHTS || c->in[1].dtype == PDL_BF16);
 }
 
-/* ---- linear: making ----------------------------------------------------------- */
+/* ---- linear: making --------------------------------------------------- */
 
 /* The part's operands meet each other's ranges; else the reference knows. */
 static bool linear_fits(const struct train_call *c, const struct train_array *x,
@@ -241,7 +241,7 @@ static enum pdl_status make_linear(struct cpu_state *s,
     return PDL_OK;
 }
 
-/* ---- matmul -------------------------------------------------------------------- */
+/* ---- matmul ----------------------------------------------------------- */
 
 /* One product after another; all leading dimensions equal. */
 static enum pdl_status
@@ -314,7 +314,7 @@ static enum pdl_status make_matmul(struct cpu_state *s,
     return PDL_OK;
 }
 
-/* ---- tables ----------------------------------------------------------------------- */
+/* ---- tables ----------------------------------------------------------- */
 
 static void table_row(const struct gemm_kernel *k, const struct train_array *wt,
                       int64_t row, float *w, float *y, int64_t n, int64_t col)

@@ -29,7 +29,7 @@ static void copy(float *to, const float *from, int64_t n)
     memcpy(to, from, (size_t)n * sizeof *to);
 }
 
-/* ---- slices ---------------------------------------------------------------- */
+/* ---- slices ----------------------------------------------------------- */
 
 static enum pdl_status run_slice(const struct train_kernel *base,
                                  void *const *in, void *const *out,
@@ -103,7 +103,7 @@ static enum pdl_status make_slice(struct cpu_state *s,
     return PDL_OK;
 }
 
-/* ---- joins ------------------------------------------------------------------ */
+/* ---- joins ------------------------------------------------------------ */
 
 static void join_row(const struct heads_kernel *k, const float *own,
                      const float *all, float *y)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Images with channels last, a position at a time: resizing to the nearest
- * element or between elements, pooling to given extents, the largest of a whole image, and local
- * response normalisation. */
+ * element or between elements, pooling to given extents, the largest of a whole
+ * image, and local response normalisation. */
 #include "train/backends/cpu/cpu.h"
 #include "train/backends/cpu/simd.h"
 
@@ -81,7 +81,7 @@ static void global_index(const struct image *i, int64_t number, int64_t *g)
     }
 }
 
-/* ---- the nearest element, rounding down ---------------------------------------- */
+/* ---- the nearest element, rounding down ------------------------------- */
 
 static void resize(const struct image_kernel *k, int64_t n, void *const *in,
                    void *const *out)
@@ -108,7 +108,7 @@ static void resize(const struct image_kernel *k, int64_t n, void *const *in,
     }
 }
 
-/* ---- between elements ------------------------------------------------------------ */
+/* ---- between elements ------------------------------------------------- */
 
 static void one_between(const struct image_kernel *k, int64_t n, float *x,
                         float *y, const int64_t *g)
@@ -153,7 +153,7 @@ static void between(const struct image_kernel *k, int64_t n, void *const *in,
     }
 }
 
-/* ---- the mean of bins ------------------------------------------------------------ */
+/* ---- the mean of bins ------------------------------------------------- */
 
 /* Bin g of Y over X elements: [floor(g X / Y), ceil((g + 1) X / Y)). */
 static void adaptive(const struct image_kernel *k, int64_t n, void *const *in,
@@ -191,7 +191,7 @@ static void adaptive(const struct image_kernel *k, int64_t n, void *const *in,
     }
 }
 
-/* ---- the largest of an image: places count from the part's first -------------------- */
+/* ---- the largest of an image: places count from the part's first ------ */
 
 static void largest(const struct image_kernel *k, int64_t n, void *const *in,
                     void *const *out)
@@ -224,7 +224,7 @@ static void largest(const struct image_kernel *k, int64_t n, void *const *in,
     }
 }
 
-/* ---- local response normalisation --------------------------------------------------- */
+/* ---- local response normalisation ------------------------------------- */
 
 enum { LRN_MOST = 4096 };
 
@@ -259,7 +259,7 @@ static void set_response(struct image_kernel *k, const struct pdl_attr *a)
         .offset = (float)(a->offset > 0 ? a->offset : 1)};
 }
 
-/* ---- making ----------------------------------------------------------------------------- */
+/* ---- making ----------------------------------------------------------- */
 
 static void describe(const struct train_array *a, const struct pdl_tensor *t,
                      struct image *i)

@@ -57,7 +57,7 @@ static void all_classes(const void *ctx, int64_t from, int64_t to)
     }
 }
 
-/* ---- a part of the classes ------------------------------------------------------ */
+/* ---- a part of the classes -------------------------------------------- */
 
 static void some_largest(const void *ctx, int64_t from, int64_t to)
 {
@@ -178,7 +178,7 @@ static bool part_fits(const struct train_call *c, int64_t items)
            (c->nout < 3 || c->out[2].dtype == PDL_F32);
 }
 
-/* ---- making ---------------------------------------------------------------------- */
+/* ---- making ----------------------------------------------------------- */
 
 static bool fits(const struct train_call *c)
 {

@@ -34,7 +34,7 @@ static int64_t extent(const struct train_array *a, int d)
     return n > 0 ? n : 0;
 }
 
-/* ---- copying ----------------------------------------------------------------- */
+/* ---- copying ---------------------------------------------------------- */
 
 struct task {
     const struct copy *c;
@@ -157,7 +157,7 @@ static enum pdl_status run(const struct train_kernel *base, void *const *in,
     return PDL_OK;
 }
 
-/* ---- making ------------------------------------------------------------------- */
+/* ---- making ----------------------------------------------------------- */
 
 static const struct train_array *array_of(const struct move_kernel *k, int side,
                                           int i)
@@ -306,7 +306,7 @@ static void find_zeros(struct move_kernel *k)
     }
 }
 
-/* ---- one to one ----------------------------------------------------------------- */
+/* ---- one to one ------------------------------------------------------- */
 
 static enum pdl_status one_copy(struct cpu_state *s, const struct train_call *c,
                                 const struct mapping *m,
@@ -364,7 +364,7 @@ static enum pdl_status make_slice(struct cpu_state *s,
     return one_copy(s, c, &m, out, err);
 }
 
-/* ---- several to one, one to several ------------------------------------------------ */
+/* ---- several to one, one to several ----------------------------------- */
 
 static enum pdl_status make_concat(struct cpu_state *s,
                                    const struct train_call *c,
@@ -416,7 +416,7 @@ static enum pdl_status make_split(struct cpu_state *s,
     return PDL_OK;
 }
 
-/* ---- the same elements in the same order -------------------------------------------- */
+/* ---- the same elements in the same order ------------------------------ */
 
 /* Both shapes cut into factors that both are made of: [6,4] and [2,12] are
  * [2,3,4]. What has none (an extent across another's border) is left. */
@@ -574,7 +574,7 @@ static enum pdl_status make_view(struct cpu_state *s,
     return PDL_OK;
 }
 
-/* ---- one token in front ---------------------------------------------------------------- */
+/* ---- one token in front ----------------------------------------------- */
 
 /* dw: the sum of what the first positions get. */
 static enum pdl_status run_token_weights(const struct train_kernel *base,
@@ -646,7 +646,7 @@ static enum pdl_status make_token(struct cpu_state *s,
     return PDL_OK;
 }
 
-/* ---- boxes ---------------------------------------------------------------- */
+/* ---- boxes ------------------------------------------------------------ */
 
 void train_cpu_copy_common(const struct train_array *from, const void *src,
                            const struct train_array *to, void *dst)

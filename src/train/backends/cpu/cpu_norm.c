@@ -31,7 +31,7 @@ static int64_t extent(const struct train_array *a, int d)
     return n > 0 ? n : 0;
 }
 
-/* ---- rows on threads; sums over rows stay in one order ------------------------ */
+/* ---- rows on threads; sums over rows stay in one order ---------------- */
 
 struct rows_task {
     const struct norm_kernel *k;
@@ -90,7 +90,7 @@ static void on_rows(int64_t rows, int64_t width, cpu_piece_fn *piece,
     train_cpu_parallel(rows, 1 + CPU_GRAIN / (width > 0 ? width : 1), piece, t);
 }
 
-/* ---- batch norm: sums of channels ----------------------------------------------- */
+/* ---- batch norm: sums of channels ------------------------------------- */
 
 /* Threads share the channels, LANES at a time: the sum of one is taken in one
  * order however many there are. */
@@ -160,7 +160,7 @@ static void back_sums(const struct norm_kernel *k, const float *dy,
                                                       .dot = dot});
 }
 
-/* ---- batch norm: coefficients --------------------------------------------------- */
+/* ---- batch norm: coefficients ----------------------------------------- */
 
 static void by_channel(const struct norm_kernel *k, void *const *in, int which,
                        float none, float *out)
@@ -224,7 +224,7 @@ static void statistics(const struct norm_kernel *k, void *const *in,
     reciprocal_deviation(k, var, rstd);
 }
 
-/* ---- batch norm: passes ------------------------------------------------------------ */
+/* ---- batch norm: passes ----------------------------------------------- */
 
 static enum pdl_status
 bn_forward(const struct train_kernel *base, void *const *in, void *const *out,
@@ -412,7 +412,7 @@ bn_weights(const struct train_kernel *base, void *const *in, void *const *out,
     return PDL_OK;
 }
 
-/* ---- batch norm: making --------------------------------------------------------------- */
+/* ---- batch norm: making ----------------------------------------------- */
 
 /* The activation whose rows are counted; NULL: the exchanged sums alone. */
 static const struct train_array *bn_rows(const struct train_call *c)
@@ -514,7 +514,7 @@ static enum pdl_status make_batch_norm(struct cpu_state *s,
     return PDL_OK;
 }
 
-/* ---- over rows -------------------------------------------------------------------------- */
+/* ---- over rows -------------------------------------------------------- */
 
 static enum pdl_status
 ln_forward(const struct train_kernel *base, void *const *in, void *const *out,
@@ -613,7 +613,7 @@ static enum pdl_status make_layer_norm(struct cpu_state *s,
     return PDL_OK;
 }
 
-/* ---- aux ------------------------------------------------------------------------------------ */
+/* ---- aux -------------------------------------------------------------- */
 
 bool train_cpu_norm_aux(const struct train_call *c, struct train_array *a)
 {

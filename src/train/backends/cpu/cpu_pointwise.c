@@ -60,7 +60,7 @@ static struct pointwise_kernel *new_kernel(struct cpu_state *s,
     return k;
 }
 
-/* ---- bfloat16, a piece at a time ------------------------------------------------ */
+/* ---- bfloat16, a piece at a time -------------------------------------- */
 
 static const float *widen(const struct pointwise_kernel *k, const void *p,
                           int64_t at, int64_t n, float *space)
@@ -84,7 +84,7 @@ static void narrow(const struct pointwise_kernel *k, void *p, int64_t at,
         train_simd_to_bf16(space, (uint16_t *)p + at, n);
 }
 
-/* ---- one operand ------------------------------------------------------------------- */
+/* ---- one operand ------------------------------------------------------ */
 
 struct task {
     const struct pointwise_kernel *k;
@@ -152,7 +152,7 @@ static enum pdl_status make_unary(struct cpu_state *s,
     return PDL_OK;
 }
 
-/* ---- the same elements ------------------------------------------------------------------ */
+/* ---- the same elements ------------------------------------------------ */
 
 static enum pdl_status run_copy(const struct train_kernel *base,
                                 void *const *in, void *const *out,
@@ -186,7 +186,7 @@ static enum pdl_status make_identity(struct cpu_state *s,
     return PDL_OK;
 }
 
-/* ---- dropout ------------------------------------------------------------------------- */
+/* ---- dropout ---------------------------------------------------------- */
 
 /* The random numbers of ref_pointwise.c: by global element in logical order,
  * four at a time. One line is the last logical dimension. */

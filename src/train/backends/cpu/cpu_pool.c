@@ -253,7 +253,7 @@ static enum pdl_status make(struct cpu_state *s, const struct train_call *c,
     return PDL_OK;
 }
 
-/* ---- whole images ------------------------------------------------------------- */
+/* ---- whole images ----------------------------------------------------- */
 
 static void some_images(const void *ctx, int64_t from, int64_t to)
 {

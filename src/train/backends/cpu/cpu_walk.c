@@ -152,7 +152,7 @@ void train_cpu_walk_next(const struct cpu_walk *w, int from, int to,
     }
 }
 
-/* ---- pieces of runs ------------------------------------------------------------ */
+/* ---- pieces of runs --------------------------------------------------- */
 
 struct job {
     const struct cpu_walk *w;

@@ -34,7 +34,7 @@ void train_simd_fill(float *y, float v, int64_t n);
 void train_simd_from_bf16(const uint16_t *x, float *y, int64_t n);
 void train_simd_to_bf16(const float *x, uint16_t *y, int64_t n);
 
-/* ---- simd_pointwise.c -------------------------------------------------------- */
+/* ---- simd_pointwise.c ------------------------------------------------- */
 
 /* y = f(x); dx = dy times the slope at `saved`: x, or y where the operator
  * saves its output. a and b: pdl_function_numbers. */
@@ -51,7 +51,7 @@ void train_simd_gated(const float *a, const float *u, float *y, int64_t n);
 void train_simd_gated_back(const float *dy, float scale, float *a, float *u,
                            int64_t n);
 
-/* ---- simd_nary.c --------------------------------------------------------------- */
+/* ---- simd_nary.c ------------------------------------------------------ */
 
 /* y = f(v[0], v[1], ...); dx = dy times the slope towards v[k]. */
 struct train_simd_nary {
@@ -62,7 +62,7 @@ struct train_simd_nary {
 };
 const struct train_simd_nary *train_simd_nary(const char *op);
 
-/* ---- simd_norm.c ------------------------------------------------------------- */
+/* ---- simd_norm.c ------------------------------------------------------ */
 
 /* Batch norm on [rows, c] (of c channels in rows of `width`). Moments by
  * channel, and plain sums. */
@@ -100,7 +100,7 @@ void train_simd_ln_weights(const struct train_simd_ln *l, const float *x,
                            const float *dy, const float *mean,
                            const float *rstd, float *dw, float *db);
 
-/* ---- simd_pool.c ---------------------------------------------------------------- */
+/* ---- simd_pool.c ------------------------------------------------------ */
 
 /* Windows along the last dimension: window o meets x[o * q + base + j * e],
  * j < k, where that is in [0, xn); the rest is padding. */
@@ -125,7 +125,7 @@ void train_simd_mean_row_back(const struct train_simd_pool *p, float *const *dx,
                               int nrows, const float *share, float *line,
                               const float *dy);
 
-/* ---- simd_image.c --------------------------------------------------------------- */
+/* ---- simd_image.c ----------------------------------------------------- */
 
 /* The larger of each, and where it came from: place `at` where x is larger. */
 void train_simd_take_larger(const float *x, int32_t at, float *best,
@@ -143,7 +143,7 @@ void train_simd_lrn(const struct train_simd_lrn *l, const float *x, float *y,
 void train_simd_lrn_back(const struct train_simd_lrn *l, const float *dy,
                          const float *x, float *dx, float *space);
 
-/* ---- simd_conv.c ---------------------------------------------------------------- */
+/* ---- simd_conv.c ------------------------------------------------------ */
 
 /* A convolution of n images [h,w,cf] to [oh,ow,cc], cc <= 16, kernel kh x kw,
  * stride q; image row 0 is row `top` of the padded image [ph,pw]. */
@@ -162,7 +162,7 @@ void train_simd_conv(const struct train_simd_conv *s, const float *x,
 void train_simd_conv_weights(const struct train_simd_conv *s, const float *x,
                              const float *dy, float *dw, float *scratch);
 
-/* ---- simd_conv_one.c ------------------------------------------------------------- */
+/* ---- simd_conv_one.c -------------------------------------------------- */
 
 /* The same of stride 1, one input channel and cc <= 8; w as it is stored. */
 int64_t train_simd_conv_one_scratch(const struct train_simd_conv *s);
@@ -170,7 +170,7 @@ void train_simd_conv_one(const struct train_simd_conv *s, const float *x,
                          const float *w, const float *bias, float *y,
                          float *scratch);
 
-/* ---- simd_conv_back.c ------------------------------------------------------------ */
+/* ---- simd_conv_back.c ------------------------------------------------- */
 
 /* dx of stride 1, cf <= 8, from dy and packed weights; float32s of both. */
 int64_t train_simd_conv_back_packed(const struct train_simd_conv *s);
@@ -180,7 +180,7 @@ void train_simd_conv_back_pack(const struct train_simd_conv *s, const float *w,
 void train_simd_conv_back(const struct train_simd_conv *s, const float *dy,
                           const float *packed, float *dx, float *scratch);
 
-/* ---- simd_softmax.c --------------------------------------------------------------- */
+/* ---- simd_softmax.c --------------------------------------------------- */
 
 /* x[i] = exp(x[i] - lse), lse = log of the sum of exp: returned. In place. */
 float train_simd_softmax(float *x, int64_t n);

@@ -155,7 +155,7 @@ void train_simd_conv(const struct train_simd_conv *s, const float *x,
     }
 }
 
-/* ---- gradient of the weights ------------------------------------------------- */
+/* ---- gradient of the weights ------------------------------------------ */
 
 enum { TAPS = 5 };
 

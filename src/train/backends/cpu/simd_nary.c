@@ -13,7 +13,7 @@ static void copy(const float *x, float *y, int64_t n)
         memmove(y, x, (size_t)n * sizeof *y);
 }
 
-/* ---- sums ---------------------------------------------------------------------- */
+/* ---- sums ------------------------------------------------------------- */
 
 static void add(const float *const *v, int nv, float *y, int64_t n)
 {
@@ -68,7 +68,7 @@ static void sub_back(const float *dy, const float *const *v, int nv, int k,
         dx[i] = -dy[i];
 }
 
-/* ---- products ------------------------------------------------------------------- */
+/* ---- products --------------------------------------------------------- */
 
 static void mul(const float *const *v, int nv, float *y, int64_t n)
 {
@@ -136,7 +136,7 @@ static void power_back(const float *dy, const float *const *v, int nv, int k,
             dx[i] = dy[i] * powf(v[0][i], v[1][i]) * logf(v[0][i]);
 }
 
-/* ---- extremes: of equals the first has the gradient -------------------------------- */
+/* ---- extremes: of equals the first has the gradient ------------------- */
 
 static void extreme(const float *const *v, int nv, float sense, float *y,
                     int64_t n)
@@ -178,7 +178,7 @@ static void min_back(const float *dy, const float *const *v, int nv, int k,
     extreme_back(dy, v, nv, k, -1, dx, n);
 }
 
-/* ---- true or false ------------------------------------------------------------------ */
+/* ---- true or false ---------------------------------------------------- */
 
 #define COMPARE(name, holds)                                             \
     static void name(const float *const *v, int nv, float *y, int64_t n) \
@@ -225,7 +225,7 @@ static void where_back(const float *dy, const float *const *v, int nv, int k,
         dx[i] = (v[0][i] != 0) == (k == 1) ? dy[i] : 0;
 }
 
-/* ---- a slope that is learned --------------------------------------------------------- */
+/* ---- a slope that is learned ------------------------------------------ */
 
 static void prelu(const float *const *v, int nv, float *y, int64_t n)
 {

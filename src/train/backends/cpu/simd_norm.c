@@ -14,7 +14,7 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* ---- batch norm ------------------------------------------------------------- */
+/* ---- batch norm ------------------------------------------------------- */
 
 /* Sums of (x - s) and its square over rows, n <= COLUMNS channels. */
 static void moments(const float *x, const float *s, int64_t rows, int64_t c,
@@ -129,7 +129,7 @@ void train_simd_bn_back(const float *dy, const float *x, const float *a,
             dx[r * c + i] = a[i] * dy[r * c + i] + (b[i] * x[r * c + i] + k[i]);
 }
 
-/* ---- over rows ------------------------------------------------------------------ */
+/* ---- over rows -------------------------------------------------------- */
 
 enum { LANES = 16 };
 

@@ -199,7 +199,7 @@ static inline void spread_window(const float *dy, float share, int64_t c,
             dx[j * step + i] += dy[i] * share;
 }
 
-/* ---- windows that share no element -------------------------------------------- */
+/* ---- windows that share no element ------------------------------------ */
 
 enum { VECTOR = 8 };
 
@@ -357,7 +357,7 @@ static void mean_row_back_apart(const struct train_simd_pool *p,
         memcpy(dx[r], line, (size_t)(p->xn * c) * sizeof *line);
 }
 
-/* ---- windows that may overlap ------------------------------------------------- */
+/* ---- windows that may overlap ----------------------------------------- */
 
 /* Rows are added up first, whole rows at a time, windows then take their
  * share of the sum: channels may be too few to fill a vector. */

@@ -159,7 +159,7 @@ void train_simd_log_softmax_back(const float *dy, const float *y, float sum,
         dx[i] = dy[i] - simd_exp(y[i]) * sum;
 }
 
-/* ---- columns: x [n][width] along n ------------------------------------------- */
+/* ---- columns: x [n][width] along n ------------------------------------ */
 
 enum { COLUMNS = 64 };
 

@@ -59,7 +59,7 @@ enum pdl_status train_cuda_fail(struct pdl_err *err, cudaError_t e,
                     "device cuda: %.100s: %.200s", what, cudaGetErrorString(e));
 }
 
-/* ---- memory, copies -------------------------------------------------------------- */
+/* ---- memory, copies --------------------------------------------------- */
 
 static enum pdl_status cuda_alloc(void *state, int64_t bytes, void **out,
                                   struct pdl_err *err)
@@ -138,7 +138,7 @@ static enum pdl_status cuda_fill(void *state, enum train_stream stream,
     return e == cudaSuccess ? PDL_OK : train_cuda_fail(err, e, "fill");
 }
 
-/* ---- tickets ---------------------------------------------------------------------- */
+/* ---- tickets ---------------------------------------------------------- */
 
 /* Events are used in turn; one that is used again has been waited for. */
 static uint64_t cuda_record(void *state, enum train_stream stream)
@@ -191,7 +191,7 @@ static enum pdl_status cuda_finish(void *state, uint64_t ticket,
     return e == cudaSuccess ? PDL_OK : train_cuda_fail(err, e, "the work");
 }
 
-/* ---- kernels ------------------------------------------------------------------------ */
+/* ---- kernels ---------------------------------------------------------- */
 
 bool train_cuda_type(enum pdl_dtype d, enum cuda_type *t)
 {
@@ -360,7 +360,7 @@ static enum train_aux aux(const struct train_call *c, struct train_array *a)
     return kind;
 }
 
-/* ---- opening -------------------------------------------------------------------------- */
+/* ---- opening ---------------------------------------------------------- */
 
 static enum pdl_status no_device(cudaError_t e, struct pdl_err *err)
 {
@@ -381,7 +381,8 @@ static enum pdl_status no_device(cudaError_t e, struct pdl_err *err)
 }
 
 /* "", "1", "tf32", "1:tf32", "h200.json": a GPU as cuDNN describes it (its
- * property JSON_REPRESENTATION), for which plans are made where there is none */
+ * property JSON_REPRESENTATION), for which plans are made where there is
+ * none */
 static enum pdl_status parse(struct cuda_state *s, const char *which,
                              struct pdl_err *err)
 {

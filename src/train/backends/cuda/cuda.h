@@ -174,7 +174,8 @@ struct cuda_kernel {
     } u;
 };
 
-/* Sets go and what it needs; false: the cuda backend does not have this call. */
+/* Sets go and what it needs; false: the cuda backend does not have this
+ * call. */
 typedef bool cuda_make_fn(struct cuda_kernel *k);
 struct cuda_op {
     const char *name;

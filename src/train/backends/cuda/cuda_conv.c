@@ -4,8 +4,8 @@
  * between a fine and a coarse side; a transposed one has them the other way
  * round. Weights are stored as in files (OIHW) and turned to channels last in
  * scratch memory. One of stride two over a few channels (the first of most
- * networks) may read folded images (fold.cu), if that is faster. How it is done is
- * found in cuda_plan.c. */
+ * networks) may read folded images (fold.cu), if that is faster. How it is done
+ * is found in cuda_plan.c. */
 #include "train/backends/cuda/cuda_graph.h"
 
 #include <string.h>

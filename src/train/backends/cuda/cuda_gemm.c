@@ -34,7 +34,8 @@ static cublasStatus_t run(const struct cuda_state *s,
                                  CUDA_PRODUCT_ROOM, s->stream[TRAIN_COMPUTE]);
 }
 
-/* What is added, or where sums go: as the library has it, of the description. */
+/* What is added, or where sums go: as the library has it, of the
+ * description. */
 static void set_bias(const struct cuda_state *s, const struct cuda_product *p,
                      const void *bias)
 {
@@ -257,7 +258,7 @@ const struct cuda_product *train_cuda_product(struct cuda_state *s,
     return p;
 }
 
-/* ---- linear -------------------------------------------------------------------------- */
+/* ---- linear ----------------------------------------------------------- */
 
 static char *shifted(const struct cuda_kernel *k, void *p, int i)
 {

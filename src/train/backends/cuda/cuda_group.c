@@ -57,7 +57,7 @@ static bool is_rectifier(const struct train_group *g, int i, float *most)
     return is(g, i, PDL_ID_RELU) || is(g, i, PDL_ID_RELU6);
 }
 
-/* ---- forward ------------------------------------------------------------------ */
+/* ---- forward ---------------------------------------------------------- */
 
 static cudaError_t norm_forward(const struct cuda_kernel *k, void *const *in,
                                 void *const *out, void *scratch,
@@ -99,7 +99,7 @@ static bool make_forward(struct cuda_kernel *k, const struct train_group *g)
            k->u.batch.result >= 0 && same_box(g, y, g->out[last][0]);
 }
 
-/* ---- backward ------------------------------------------------------------------ */
+/* ---- backward --------------------------------------------------------- */
 
 static cudaError_t norm_back(const struct cuda_kernel *k, void *const *in,
                              void *const *out, void *scratch,
@@ -173,7 +173,7 @@ static bool make_back(struct cuda_kernel *k, const struct train_group *g)
            (!sum || (as_input(g, g->in[0][0]) >= 0 && k->u.batch.more >= 0));
 }
 
-/* ---- norms of rows -------------------------------------------------------------- */
+/* ---- norms of rows ---------------------------------------------------- */
 
 /* Of an addition of two the operand that is not `one`, an input of the group;
  * -1: there is none such. */
@@ -278,7 +278,7 @@ static bool make_rows_back(struct cuda_kernel *k, const struct train_group *g)
     return k->u.rows_of.result >= 0 && (!sum || k->u.rows_of.more >= 0);
 }
 
-/* ---- products -------------------------------------------------------------------- */
+/* ---- products --------------------------------------------------------- */
 
 /* dx of a product, and what it is added to. */
 static cudaError_t product_and_sum(const struct cuda_kernel *k, void *const *in,
@@ -305,7 +305,7 @@ static bool make_product(struct cuda_kernel *k, const struct train_group *g)
     return k->u.rows_of.after >= 0 && k->u.rows_of.result >= 0;
 }
 
-/* ---- convolutions ------------------------------------------------------------------ */
+/* ---- convolutions ----------------------------------------------------- */
 
 /* conv relu: what it adds its bias with also rectifies. */
 static bool make_conv(struct cuda_kernel *k, const struct train_group *g)
@@ -318,7 +318,7 @@ static bool make_conv(struct cuda_kernel *k, const struct train_group *g)
            same_box(g, g->out[0][0], g->out[1][0]);
 }
 
-/* ---- the list --------------------------------------------------------------------- */
+/* ---- the list --------------------------------------------------------- */
 
 typedef bool join_fn(struct cuda_kernel *k, const struct train_group *g);
 

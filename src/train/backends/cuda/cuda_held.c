@@ -2,8 +2,8 @@
  *
  * Work that is the same in every step as CUDA graphs: the stream is captured
  * while it is given, and launched as one from then on. Other threads may go on
- * meanwhile. What cannot be captured (a kernel that waits for the host) ends the
- * capture with an error, and is then given piece by piece. */
+ * meanwhile. What cannot be captured (a kernel that waits for the host) ends
+ * the capture with an error, and is then given piece by piece. */
 #include "train/backends/cuda/cuda.h"
 
 #include <string.h>

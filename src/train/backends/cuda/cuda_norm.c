@@ -54,7 +54,7 @@ bool train_cuda_aux(const struct train_call *c, struct train_array *a)
     return false;
 }
 
-/* ---- batch norm -------------------------------------------------------------------------- */
+/* ---- batch norm ------------------------------------------------------- */
 
 struct batch_weights {
     float *scale, *shift, *mean, *var;
@@ -144,7 +144,8 @@ struct cuda_batch_back train_cuda_back(const struct cuda_kernel *k,
     return b;
 }
 
-/* Sums of dy and dy xhat behind the statistics in aux, unless they are there. */
+/* Sums of dy and dy xhat behind the statistics in aux, unless they are
+ * there. */
 static cudaError_t sums(const struct cuda_kernel *k, const void *dy,
                         const void *x, float *aux, void *scratch)
 {
@@ -235,7 +236,7 @@ bool train_cuda_make_batch_norm(struct cuda_kernel *k)
     return true;
 }
 
-/* ---- rows ------------------------------------------------------------------------------------ */
+/* ---- rows ------------------------------------------------------------- */
 
 static cudaError_t row_forward(const struct cuda_kernel *k, void *const *in,
                                void *const *out, void *scratch,
@@ -302,7 +303,7 @@ bool train_cuda_make_row_norm(struct cuda_kernel *k)
     return true;
 }
 
-/* ---- pools ------------------------------------------------------------------------------------- */
+/* ---- pools ------------------------------------------------------------ */
 
 static cudaError_t pool(const struct cuda_kernel *k, void *const *in,
                         void *const *out, void *scratch,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Convolutions of cuDNN's graph interface: one operation, channels last. Of the
- * engines that the heuristic offers the fastest on this GPU is taken, in this run
- * or in one before; without :tf32 only those that multiply float32 in full. Equal
- * convolutions share theirs. One of a single pixel may be a product of matrices,
- * if that is faster. */
+ * engines that the heuristic offers the fastest on this GPU is taken, in this
+ * run or in one before; without :tf32 only those that multiply float32 in full.
+ * Equal convolutions share theirs. One of a single pixel may be a product of
+ * matrices, if that is faster. */
 #include "train/backends/cuda/cuda_graph.h"
 
 #include <stdio.h>
@@ -15,7 +15,7 @@ enum { ROUNDS = 3 };
 
 static const int64_t MOST_WORKSPACE = INT64_C(1) << 30;
 
-/* ---- descriptors ------------------------------------------------------------------ */
+/* ---- descriptors ------------------------------------------------------ */
 
 static cudnnBackendDescriptor_t tensor(struct cuda_maker *m,
                                        const struct cuda_conv *c, int which)
@@ -124,7 +124,7 @@ static cudnnBackendDescriptor_t graph(struct cuda_maker *m,
     return train_cuda_graph(m, &op, 1);
 }
 
-/* ---- engines ----------------------------------------------------------------------- */
+/* ---- engines ---------------------------------------------------------- */
 
 static bool is_exact(const struct cuda_dnn *d, cudnnBackendDescriptor_t config)
 {
@@ -260,7 +260,8 @@ static void search(struct cuda_state *s, struct cuda_conv *c)
     train_cuda_destroy(&m);
 }
 
-/* Pixels are rows: y[p,f] = x[p,c] w[f,c]', and the products of its backward. */
+/* Pixels are rows: y[p,f] = x[p,c] w[f,c]', and the products of its
+ * backward. */
 static void try_product(struct cuda_state *s, struct cuda_conv *c)
 {
     int64_t f = c->dim[CUDA_COARSE][1], in = c->dim[CUDA_FINE][1], rows;

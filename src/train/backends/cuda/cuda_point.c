@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* ---- functions --------------------------------------------------------------------- */
+/* ---- functions -------------------------------------------------------- */
 
 static const struct {
     const char *op;
@@ -54,7 +54,7 @@ bool train_cuda_make_unary(struct cuda_kernel *k)
            train_cuda_same_box(&k->call.in[0], &k->call.out[0]);
 }
 
-/* ---- sums and products of two -------------------------------------------------------- */
+/* ---- sums and products of two ----------------------------------------- */
 
 static cudaError_t copy_all(const struct cuda_kernel *k, void *const *in,
                             void *const *out, void *scratch,
@@ -142,7 +142,7 @@ bool train_cuda_make_mul(struct cuda_kernel *k)
            (k->call.pass == PDL_FORWARD || k->op.nx == 2);
 }
 
-/* ---- moves ----------------------------------------------------------------------------- */
+/* ---- moves ------------------------------------------------------------ */
 
 enum { WALKS = 8 };
 
@@ -316,7 +316,7 @@ bool train_cuda_make_split(struct cuda_kernel *k)
     return make_parts(k, false);
 }
 
-/* ---- slices, and a token in front ------------------------------------------------------ */
+/* ---- slices, and a token in front ------------------------------------- */
 
 static struct cuda_walk reversed(const struct cuda_walk *w)
 {
@@ -477,7 +477,7 @@ bool train_cuda_make_class_token(struct cuda_kernel *k)
     return true;
 }
 
-/* ---- dropout ----------------------------------------------------------------------------- */
+/* ---- dropout ---------------------------------------------------------- */
 
 static cudaError_t dropout(const struct cuda_kernel *k, void *const *in,
                            void *const *out, void *scratch,

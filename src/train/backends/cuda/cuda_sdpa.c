@@ -3,7 +3,8 @@
  * Attention in bfloat16 by cuDNN: a graph of products, softmax and mask that
  * its engines run as one kernel (flash attention; Dao et al., 2022). As many
  * heads of keys as of queries, all positions, no window: what it does not take
- * attention.cu does. Forward leaves the logarithm of the sums as that one does. */
+ * attention.cu does. Forward leaves the logarithm of the sums as that one
+ * does. */
 #include "train/backends/cuda/cuda_graph.h"
 
 #include <stdio.h>
@@ -47,7 +48,7 @@ static struct shapes shapes_of(const struct cuda_attention *a)
                            .plain_at = {h * t * d, t * d, d, 1}};
 }
 
-/* ---- tensors ----------------------------------------------------------------------- */
+/* ---- tensors ---------------------------------------------------------- */
 
 struct builder {
     struct cuda_maker m;
@@ -131,7 +132,7 @@ static desc number(struct builder *b, int64_t id)
     return x;
 }
 
-/* ---- operations ---------------------------------------------------------------------- */
+/* ---- operations ------------------------------------------------------- */
 
 static void link_to(struct builder *b, desc op,
                     cudnnBackendAttributeName_t name, desc x)
@@ -253,7 +254,7 @@ static desc scores(struct builder *b, desc q, desc k)
                number(b, SCALE), score(b));
 }
 
-/* ---- the two graphs ------------------------------------------------------------------ */
+/* ---- the two graphs --------------------------------------------------- */
 
 static void forward(struct builder *b, bool causal)
 {
@@ -398,7 +399,7 @@ sdpa_of(struct cuda_state *s, const struct cuda_attention *a, bool back)
     return x->plan ? x : NULL;
 }
 
-/* ---- calls ----------------------------------------------------------------------------- */
+/* ---- calls ------------------------------------------------------------ */
 
 static int64_t rounded(int64_t n)
 {

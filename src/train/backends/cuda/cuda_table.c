@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- tables -------------------------------------------------------------------------------- */
+/* ---- tables ----------------------------------------------------------- */
 
 static bool by_token(const struct cuda_kernel *k)
 {
@@ -62,7 +62,7 @@ bool train_cuda_make_table(struct cuda_kernel *k)
     return true;
 }
 
-/* ---- the loss ------------------------------------------------------------------------------- */
+/* ---- the loss --------------------------------------------------------- */
 
 static cudaError_t loss(const struct cuda_kernel *k, void *const *in,
                         void *const *out, void *scratch,
@@ -111,7 +111,7 @@ bool train_cuda_make_loss(struct cuda_kernel *k)
            (!squares || train_cuda_same_box(&c->in[0], &c->in[1]));
 }
 
-/* ---- rotary positions ------------------------------------------------------------------------- */
+/* ---- rotary positions ------------------------------------------------- */
 
 static cudaError_t rope(const struct cuda_kernel *k, void *const *in,
                         void *const *out, void *scratch,
@@ -146,7 +146,7 @@ bool train_cuda_make_rope(struct cuda_kernel *k)
     return true;
 }
 
-/* ---- attention ---------------------------------------------------------------------------------- */
+/* ---- attention -------------------------------------------------------- */
 
 static cudaError_t attention(const struct cuda_kernel *k, void *const *in,
                              void *const *out, void *scratch,

@@ -82,7 +82,7 @@ static cudaError_t narrow(struct cuda_state *s, cudaStream_t st,
                              t->span[0].at);
 }
 
-/* ---- the optimizer ------------------------------------------------------------------ */
+/* ---- the optimizer ---------------------------------------------------- */
 
 static cudaError_t update(struct cuda_state *s, cudaStream_t st,
                           const struct train_task *t, bool *done)
@@ -119,7 +119,7 @@ static const struct {
 };
 // clang-format on
 
-/* ---- by the host ---------------------------------------------------------------------- */
+/* ---- by the host ------------------------------------------------------ */
 
 static enum pdl_status by_host(struct cuda_state *s, cudaStream_t st,
                                const struct train_task *t, struct pdl_err *err)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Updates of weights come one by one and go in one launch: they are gathered
- * until anything else is given to their stream. Where all of them lie is a table
- * on the device, which is sent again when it changes: as good as never. */
+ * until anything else is given to their stream. Where all of them lie is a
+ * table on the device, which is sent again when it changes: as good as
+ * never. */
 #include "train/backends/cuda/cuda.h"
 #include "train/optim/optim.h"
 

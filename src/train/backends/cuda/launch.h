@@ -13,7 +13,7 @@ extern "C" {
 
 enum cuda_type { CUDA_F32, CUDA_BF16, CUDA_F64, CUDA_I32 };
 
-/* ---- pointwise.cu ---------------------------------------------------------- */
+/* ---- pointwise.cu ----------------------------------------------------- */
 
 enum cuda_function {
     CUDA_IDENTITY,
@@ -78,7 +78,7 @@ cudaError_t train_cuda_dropout(cudaStream_t s, enum cuda_type t,
                                const struct cuda_dropout *d, const void *x,
                                void *y);
 
-/* ---- norm.cu ----------------------------------------------------------------- */
+/* ---- norm.cu ---------------------------------------------------------- */
 
 /* Rows of channels: statistics are [mean c, 1/deviation c]. partial: room for
  * train_cuda_column_room(m, c) floats. */
@@ -122,7 +122,7 @@ cudaError_t train_cuda_column_sums(cudaStream_t s, enum cuda_type t, int64_t m,
                                    enum cuda_type to_t, void *to,
                                    float *partial);
 
-/* ---- fold.cu ------------------------------------------------------------------- */
+/* ---- fold.cu ---------------------------------------------------------- */
 
 /* n images [from][c] to [to][CUDA_FOLDED], which begin `pad` pixels before
  * them; weights [f][c][kernel]. */
@@ -144,7 +144,7 @@ cudaError_t train_cuda_fold_weights(cudaStream_t s, enum cuda_type t,
                                     const struct cuda_fold *f, int back,
                                     const void *from, void *to);
 
-/* ---- rows.cu ------------------------------------------------------------------- */
+/* ---- rows.cu ---------------------------------------------------------- */
 
 /* Rows of features: stats [rows][2]; centre 0: RMS norm. */
 struct cuda_row_norm {
@@ -173,7 +173,7 @@ cudaError_t train_cuda_row_norm_weights(cudaStream_t s, enum cuda_type t,
                                         const struct cuda_row_back *b,
                                         float *dw, float *db, float *partial);
 
-/* ---- pool.cu ------------------------------------------------------------------- */
+/* ---- pool.cu ---------------------------------------------------------- */
 
 /* Images [n,h,w,c] of one or two spatial dimensions: parts of the whole, with
  * their first rows and columns. */
@@ -203,7 +203,7 @@ cudaError_t train_cuda_image_mean_back(cudaStream_t s, enum cuda_type t,
                                        int64_t n, int64_t pixels, int64_t c,
                                        float of, const void *dy, void *dx);
 
-/* ---- table.cu: embeddings, losses, rotations ---------------------------------- */
+/* ---- table.cu: embeddings, losses, rotations -------------------------- */
 
 /* y[m] = w[row[m]]; row NULL: (m % period + first). Rows outside [lo,hi): 0. */
 struct cuda_table {
@@ -234,7 +234,7 @@ struct cuda_rope {
 cudaError_t train_cuda_rope(cudaStream_t s, enum cuda_type t,
                             const struct cuda_rope *r, const void *x, void *y);
 
-/* ---- attention.cu ---------------------------------------------------------------- */
+/* ---- attention.cu ----------------------------------------------------- */
 
 /* q [n,t,heads d], k [n,s,kv d], v [n,s,kv dv], y [n,t,heads dv], sums
  * [n,heads,t]. first_q, first_k: positions of the parts. */
@@ -254,7 +254,7 @@ cudaError_t train_cuda_attention_back(cudaStream_t st, enum cuda_type t,
                                       const float *sums, float *delta, void *dq,
                                       void *dk, void *dv);
 
-/* ---- optim.cu ----------------------------------------------------------------------- */
+/* ---- optim.cu --------------------------------------------------------- */
 
 /* A step of sgd, or of Adam, on many weights at once. Of m and v those that the
  * optimizer keeps; copy: in bfloat16, NULL: none. */

@@ -88,7 +88,7 @@ static bool has_type(enum pdl_dtype t)
            t == PDL_I64 || t == PDL_U8;
 }
 
-/* ---- arrays ---------------------------------------------------------------- */
+/* ---- arrays ----------------------------------------------------------- */
 
 static void describe(const struct train_array *a, struct ref_array *r)
 {
@@ -137,7 +137,7 @@ static void pack(const struct train_array *a, const struct ref_array *r,
     }
 }
 
-/* ---- running ----------------------------------------------------------------- */
+/* ---- running ---------------------------------------------------------- */
 
 static enum pdl_status run(const struct train_kernel *base, void *const *in,
                            void *const *out, void *scratch,
@@ -175,7 +175,7 @@ static enum pdl_status run(const struct train_kernel *base, void *const *in,
     return PDL_OK;
 }
 
-/* ---- making -------------------------------------------------------------------- */
+/* ---- making ----------------------------------------------------------- */
 
 static const struct ref_op *find(const char *name)
 {

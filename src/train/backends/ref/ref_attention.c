@@ -248,7 +248,7 @@ static enum pdl_status attention_check(const struct train_call *c,
     return PDL_OK;
 }
 
-/* ---- rotary positions ----------------------------------------------------------- */
+/* ---- rotary positions ------------------------------------------------- */
 
 /* Pairs (e, e + d/2) of the d last features of a head turn; backward turns
  * back. */

@@ -45,7 +45,7 @@ static int operands(struct ref_run *r, struct operand *o)
     return count;
 }
 
-/* ---- functions of a list of values, and of the slope towards one -------------- */
+/* ---- functions of a list of values, and of the slope towards one ------ */
 
 static double sum(const double *v, int n)
 {
@@ -203,7 +203,7 @@ static const struct function *function_of(const struct pdl_node *n)
     return f;
 }
 
-/* ---- passes ------------------------------------------------------------------ */
+/* ---- passes ----------------------------------------------------------- */
 
 /* Returns how many: a number may stand for the last operand. */
 static int values_at(const struct ref_run *r, const struct operand *o, int n,

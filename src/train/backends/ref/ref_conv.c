@@ -200,7 +200,7 @@ static void bias_gradient(const struct ref_array *dy, struct ref_array *db)
                 db->at[f - db->box.lo[0]] += channel(dy, n, f)[i];
 }
 
-/* ---- passes ---------------------------------------------------------------- */
+/* ---- passes ----------------------------------------------------------- */
 
 static void forward(struct ref_run *r)
 {
@@ -252,7 +252,7 @@ static void run(struct ref_run *r)
     passes[r->call->pass](r);
 }
 
-/* ---- what is refused --------------------------------------------------------- */
+/* ---- what is refused -------------------------------------------------- */
 
 /* Every partner of the result that exists must be at hand. */
 static enum pdl_status check(const struct train_call *c, struct pdl_err *err)

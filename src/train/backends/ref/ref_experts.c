@@ -40,7 +40,7 @@ void train_choose(const double *score, int64_t n, int64_t topk, int64_t *which)
     }
 }
 
-/* ---- one token ------------------------------------------------------------------- */
+/* ---- one token -------------------------------------------------------- */
 
 static double *row(const struct ref_array *a, const int64_t *i)
 {
@@ -116,7 +116,7 @@ static void through_gate(struct mixture *m, double gate)
     }
 }
 
-/* ---- passes ------------------------------------------------------------------------ */
+/* ---- passes ----------------------------------------------------------- */
 
 static void forward(struct mixture *m, const int64_t *i)
 {
@@ -202,7 +202,7 @@ static void weights(struct mixture *m, const int64_t *i)
     }
 }
 
-/* ---- the operator -------------------------------------------------------------------- */
+/* ---- the operator ----------------------------------------------------- */
 
 static int64_t work(const struct train_call *c)
 {

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* ---- linear ---------------------------------------------------------------- */
+/* ---- linear ----------------------------------------------------------- */
 
 /* An array as rows of its last dimension. */
 struct rows {
@@ -105,7 +105,7 @@ static void linear(struct ref_run *r)
     passes[r->call->pass](r);
 }
 
-/* ---- matmul ------------------------------------------------------------------ */
+/* ---- matmul ----------------------------------------------------------- */
 
 /* The place of index i of y (n, ..., row, column) in an operand whose last two
  * dimensions are given; leading ones broadcast, aligned at the right. */
@@ -157,7 +157,7 @@ static void matmul(struct ref_run *r)
     }
 }
 
-/* ---- tables -------------------------------------------------------------------- */
+/* ---- tables ----------------------------------------------------------- */
 
 /* Rows of y or dy: (sample, positions...) each of the table's columns. */
 static void table_row(const struct ref_array *y, int64_t m, int64_t row,

@@ -76,7 +76,7 @@ static double squares_item(const struct item *i, const double *label)
     return loss;
 }
 
-/* ---- classes on several ranks ------------------------------------------------ */
+/* ---- classes on several ranks ----------------------------------------- */
 
 /* Where item (an index of y, any class) lies in a statistic beside y. */
 static double *beside(const struct ref_array *s, int d, const int64_t *item,
@@ -160,7 +160,7 @@ static void in_parts(struct ref_run *r)
         gradient(r, d, (how->scale > 0 ? how->scale : 1) / (double)of);
 }
 
-/* ---- classes on one rank ------------------------------------------------------- */
+/* ---- classes on one rank ---------------------------------------------- */
 
 static void whole(struct ref_run *r)
 {

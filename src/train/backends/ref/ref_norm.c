@@ -247,7 +247,7 @@ static void batch_norm(struct ref_run *r)
         bn_weight_gradient(r);
 }
 
-/* ---- over rows ------------------------------------------------------------- */
+/* ---- over rows -------------------------------------------------------- */
 
 /* Runs of elements normalised together, `width` long, and which weight an
  * element of a run has: element % period / each. */

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- functions ------------------------------------------------------------- */
+/* ---- functions -------------------------------------------------------- */
 
 static const double SELU_SCALE = 1.0507009873554805,
                     SELU_ALPHA = 1.6732632423543772;
@@ -163,7 +163,7 @@ static double one(double d)
     return 1;
 }
 
-/* ---- functions with numbers of their own ---------------------------------- */
+/* ---- functions with numbers of their own ------------------------------ */
 
 static double leaky(double x, double a, double b)
 {
@@ -309,7 +309,7 @@ static void unary(struct ref_run *r)
         r->out[0].at[i] = r->in[0].at[i] * f->slope(saved ? saved->at[i] : 0);
 }
 
-/* ---- dropout ------------------------------------------------------------------ */
+/* ---- dropout ---------------------------------------------------------- */
 
 /* Whether an element stays is a function of seed, step, node, sample and
  * place: the same for every split, and in backward as in forward. */
@@ -338,7 +338,7 @@ static void dropout(struct ref_run *r)
     }
 }
 
-/* ---- a weight by channel or feature --------------------------------------------- */
+/* ---- a weight by channel or feature ----------------------------------- */
 
 /* Which weight meets an index: prelu's go by channel (one for all where there
  * is one), scale's by channel of images and by feature of sequences. */
@@ -396,7 +396,7 @@ static enum pdl_status weighted_check(const struct train_call *c,
                     c->node->name);
 }
 
-/* ---- softmax --------------------------------------------------------------------- */
+/* ---- softmax ---------------------------------------------------------- */
 
 struct line {
     int64_t n, step;

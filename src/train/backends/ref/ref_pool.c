@@ -40,7 +40,7 @@ static bool partner(const struct ref_run *r, const int64_t *y, const int64_t *k,
     return true;
 }
 
-/* ---- maximum ------------------------------------------------------------------ */
+/* ---- maximum ---------------------------------------------------------- */
 
 static void max_forward(struct ref_run *r)
 {
@@ -115,7 +115,7 @@ static enum pdl_status max_check(const struct train_call *c,
     return PDL_OK;
 }
 
-/* ---- mean ------------------------------------------------------------------------ */
+/* ---- mean ------------------------------------------------------------- */
 
 /* How many elements window y has: with count_pad those of the padded input
  * (ceil_mode may hang over even that), else those inside. */
@@ -164,7 +164,7 @@ static void avg_pool(struct ref_run *r)
     }
 }
 
-/* ---- whole images ------------------------------------------------------------------ */
+/* ---- whole images ----------------------------------------------------- */
 
 static double image_size(const struct ref_run *r)
 {

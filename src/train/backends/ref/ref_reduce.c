@@ -42,7 +42,7 @@ static int64_t target(const struct fold *f, const struct ref_array *y,
     return ref_offset(y, yi);
 }
 
-/* ---- sums -------------------------------------------------------------------- */
+/* ---- sums ------------------------------------------------------------- */
 
 static void reduce(struct ref_run *r)
 {
@@ -63,7 +63,7 @@ static void reduce(struct ref_run *r)
     }
 }
 
-/* ---- others ------------------------------------------------------------------- */
+/* ---- others ----------------------------------------------------------- */
 
 /* v: the number of y so far, w: the second one. */
 static void largest(double x, double *v, double *w)

@@ -58,7 +58,7 @@ static void move(struct ref_run *r, source_fn *source)
     }
 }
 
-/* ---- the same elements in the same order ------------------------------------- */
+/* ---- the same elements in the same order ------------------------------ */
 
 static bool from_flat(const struct ref_run *r, const int64_t *y, int *k,
                       int64_t *x)
@@ -82,7 +82,7 @@ static void reshape(struct ref_run *r)
     move(r, from_flat);
 }
 
-/* ---- permutations, parts, joins ------------------------------------------------ */
+/* ---- permutations, parts, joins --------------------------------------- */
 
 static bool from_permuted(const struct ref_run *r, const int64_t *y, int *k,
                           int64_t *x)
@@ -203,7 +203,7 @@ static void split(struct ref_run *r)
     }
 }
 
-/* ---- images ----------------------------------------------------------------------- */
+/* ---- images ----------------------------------------------------------- */
 
 static bool from_padded(const struct ref_run *r, const int64_t *y, int *k,
                         int64_t *x)
@@ -281,7 +281,7 @@ static void resize(struct ref_run *r)
         move(r, from_nearest);
 }
 
-/* ---- one token in front -------------------------------------------------------------- */
+/* ---- one token in front ----------------------------------------------- */
 
 static bool after_token(const struct ref_run *r, const int64_t *y, int *k,
                         int64_t *x)
@@ -317,7 +317,7 @@ static void class_token(struct ref_run *r)
         }
 }
 
-/* ---- what is refused --------------------------------------------------------------------- */
+/* ---- what is refused -------------------------------------------------- */
 
 /* Shapes an importer knew, without the attributes that say how. */
 static enum pdl_status needs_dims(const struct train_call *c,

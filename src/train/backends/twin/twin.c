@@ -64,7 +64,7 @@ struct twin {
     void *ref;
 };
 
-/* ---- memory -------------------------------------------------------------------- */
+/* ---- memory ----------------------------------------------------------- */
 
 static void unlock(struct twin *w, bool open)
 {
@@ -109,7 +109,7 @@ static void twin_free(void *state, void *p)
         }
 }
 
-/* ---- streams ------------------------------------------------------------------- */
+/* ---- streams ---------------------------------------------------------- */
 
 static int stream_of(uint64_t ticket)
 {
@@ -303,7 +303,7 @@ static enum pdl_status twin_finish(void *state, uint64_t ticket,
     return w->st;
 }
 
-/* ---- work ---------------------------------------------------------------------- */
+/* ---- work ------------------------------------------------------------- */
 
 static void do_copy(struct twin *w, struct job *j)
 {
@@ -358,7 +358,7 @@ static enum pdl_status twin_launch(void *state, enum train_stream s,
     return append(state, s, &j, err);
 }
 
-/* ---- kernels ------------------------------------------------------------------- */
+/* ---- kernels ---------------------------------------------------------- */
 
 struct twin_kernel {
     struct train_kernel base;
@@ -435,7 +435,7 @@ static enum pdl_status join(void *state, const struct train_group *g,
     return train_in_turn(w->arena, &train_twin.kernels, w, g, out, err);
 }
 
-/* ---- opening ------------------------------------------------------------------- */
+/* ---- opening ---------------------------------------------------------- */
 
 static enum pdl_status twin_open(pdl_arena *a, const char *which, int64_t rank,
                                  void **state, struct pdl_err *err)
