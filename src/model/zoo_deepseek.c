@@ -6,7 +6,8 @@
  * Kimi K2 (2025) has the same structure with more experts and fewer heads. */
 #include "zoo_decoder.h"
 
-static const char source[] = "DeepSeek-AI 2024 (V3), without MTP";
+static const char source[] =
+    "DeepSeek-AI 2024 (V3), Moonshot AI 2025 (Kimi K2), no MTP";
 
 enum {
     LAYERS,
