@@ -67,7 +67,7 @@ END
 "$paradl" compare dgx-a100 dgx-h100 --model resnet50 --pes 8 --batch 256 \
     --report "$dir/sides.html" >/dev/null
 pages=("plan 15 14" "project 9 8" "scale 4 3" "compare 16 12" "simulate 5 4" "validate 2 3"
-    "design 6 10" "sides 2 3")
+    "design 6 11" "sides 2 3")
 for page in "${pages[@]}"; do
     read -r name charts tables <<<"$page"
     browse "$dir/$name.html" --dump-dom --window-size=1280,1000 ||
