@@ -81,22 +81,27 @@ class Orders(unittest.TestCase):
 
     def test_goes_on_in_the_middle(self):
         for shuffle, hide in pairs():
-            order = self.make(shuffle, hide)
-            order.next()
-            see(order)
-            order.next()
-            order.saw(order.batch(0), [.5] * BATCH, [True] * BATCH)
-            for other in (pickle.loads(pickle.dumps(order)),
-                          self.make(shuffle, hide)):
-                if other.epoch < 0:
-                    other.load_state_dict(order.state_dict())
-                self.assertEqual(list(lines(other, 2)), list(lines(order, 2)))
-                again = pickle.loads(pickle.dumps(order))
-                for o in (other, again):
-                    see(o)
-                    o.next()
-                self.assertEqual(list(lines(other, 2)), list(lines(again, 2)),
-                                 (shuffle, hide))
+            for ranks in range(1, 9):
+                self.goes_on(shuffle, hide, ranks)
+
+    def goes_on(self, shuffle, hide, ranks):
+        order = self.make(shuffle, hide, ranks)
+        order.next()
+        see(order)
+        order.next()
+        order.saw(order.batch(0), [.5] * BATCH, [True] * BATCH)
+        for other in (pickle.loads(pickle.dumps(order)),
+                      self.make(shuffle, hide, ranks)):
+            if other.epoch < 0:
+                other.load_state_dict(order.state_dict())
+            self.assertEqual(list(lines(other, ranks)),
+                             list(lines(order, ranks)))
+            again = pickle.loads(pickle.dumps(order))
+            for o in (other, again):
+                see(o)
+                o.next()
+            self.assertEqual(list(lines(other, ranks)),
+                             list(lines(again, ranks)), (shuffle, hide, ranks))
 
     def test_goes_back_to_before_the_first(self):
         for shuffle, hide in pairs():
