@@ -40,6 +40,8 @@ static const struct pattern {
     {"sum+rms_norm+sum",    4, {PLUS, WEIGHT(RMS_NORM), DATA(RMS_NORM), PLUS}},
     {"sum+rms_norm",        3, {PLUS, WEIGHT(RMS_NORM), DATA(RMS_NORM)}},
     {"linear+sum",          2, {DATA(LINEAR), PLUS}},
+    {"silu+mul",            2, {F(SILU), F(MUL)}},
+    {"mul+silu",            2, {DATA(MUL), DATA(SILU)}},
 };
 // clang-format on
 enum { NPATTERNS = sizeof patterns / sizeof patterns[0] };

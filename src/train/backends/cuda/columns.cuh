@@ -4,6 +4,8 @@
  * 16 bytes at a time where they divide, and walks down the rows. What each
  * element adds to the two sums of its column is a functor; what a column has of
  * its own a thread reads once: at<V>. It reads several rows before it adds the
+ * first, and the last rows first: what was just written ends with them, and
+ * the cache still has that; who reads the rows after this begins with the
  * first. */
 #ifndef TRAIN_CUDA_COLUMNS_CUH
 #define TRAIN_CUDA_COLUMNS_CUH
@@ -53,15 +55,15 @@ __global__ void __launch_bounds__(THREADS)
         int64_t step = (int64_t)gridDim.y * l.rows;
         int64_t row = (int64_t)blockIdx.y * l.rows + r;
 
-        for (; row + (ROWS - 1) * step < m; row += ROWS * step) {
+        for (row = m - 1 - row; row >= (ROWS - 1) * step; row -= ROWS * step) {
 #pragma unroll
             for (int u = 0; u < ROWS; u++)
-                x[u] = here.get(f, row + u * step, col);
+                x[u] = here.get(f, row - u * step, col);
 #pragma unroll
             for (int u = 0; u < ROWS; u++)
-                here.add(f, x[u], row + u * step, col, a);
+                here.add(f, x[u], row - u * step, col, a);
         }
-        for (; row < m; row += step)
+        for (; row >= 0; row -= step)
             here.add(f, here.get(f, row, col), row, col, a);
         here.end(a);
     }

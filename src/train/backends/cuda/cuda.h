@@ -76,7 +76,7 @@ struct cuda_product {
     cublasLtMatmulDesc_t desc;
     cublasLtMatrixLayout_t a, b, c;
     cublasLtMatmulAlgo_t algo;
-    float ms;  /* of a few, on zeros; 0: not tried */
+    float ms;  /* of a few; 0: not tried */
     bool none; /* the library has no such product */
 };
 
@@ -137,7 +137,7 @@ struct cuda_kernel {
         struct cuda_pool pool;
         struct cuda_table table;
         struct cuda_attention attention;
-        struct cuda_rope rope;
+        const struct cuda_rope *rope;
         struct {
             const struct cuda_sdpa *plan;
         } sdpa;
@@ -165,6 +165,10 @@ struct cuda_kernel {
             int scale, shift;
             float most; /* of the rectifier */
         } batch;
+        struct { /* operands as the group has them, -1: none */
+            int64_t n;
+            int x, with, kept, result; /* backward: kept is with's gradient */
+        } gate;
         struct { /* a norm of rows, or a product, with additions */
             const struct cuda_kernel *norm, *weights;
             const struct train_group *group;

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OFFERS = 8, ROUNDS = 3 };
+enum { OFFERS = 16, ROUNDS = 3 };
 
 static bool equal(const struct cuda_product *x, const struct cuda_product *y)
 {
@@ -144,8 +144,8 @@ static bool fastest(struct cuda_state *s, struct cuda_product *p,
     for (int i = 0; i < 4; i++) {
         ok = ok && cudaMalloc((void **)&room[i], bytes[i] + 256) == cudaSuccess;
         if (ok)
-            (void)!cudaMemsetAsync(room[i], 0, bytes[i],
-                                   s->stream[TRAIN_COMPUTE]);
+            (void)!train_cuda_noise(s->stream[TRAIN_COMPUTE], p->t,
+                                    (int64_t)bytes[i] / size, room[i]);
     }
     if (ok && (p->bias || p->sums)) /* any numbers: the shape's own time */
         set_bias(s, p, room[2]);

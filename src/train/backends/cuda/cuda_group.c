@@ -3,7 +3,8 @@
  * Groups of calls as one kernel: a batch norm with the addition and the
  * rectifier behind it, and backward the way back; a norm of rows with the
  * additions around it; a product with the addition behind it; a convolution and
- * its rectifier. The groups that may come are in src/plan/groups.c. */
+ * its rectifier; a gate and what it lets through. The groups that may come are
+ * in src/plan/groups.c. */
 #include "train/backends/cuda/cuda.h"
 
 #include <math.h>
@@ -226,23 +227,17 @@ static cudaError_t rows_back(const struct cuda_kernel *k, void *const *in,
     int data = sum + 1;
     void *from[MOST], *to[MOST];
     struct cuda_row_back b;
-    cudaError_t e;
 
     (void)when;
-    operands(g, data, in, out, from, to);
-    b = (struct cuda_row_back){
-        .dy = operand(g, g->in[0][sum ? 0 : w->op.dy], in, out),
-        .more = k->u.rows_of.more >= 0 ? in[k->u.rows_of.more] : NULL,
-        .x = from[n->op.x],
-        .after = k->u.rows_of.after >= 0 ? in[k->u.rows_of.after] : NULL,
-        .stats = from[n->op.aux]};
     operands(g, sum, in, out, from, to);
-    e = train_cuda_row_norm_weights(train_cuda_stream(k), k->t, &n->u.rows, &b,
-                                    to[0], w->call.nout > 1 ? to[1] : NULL,
-                                    scratch);
-    if (e != cudaSuccess)
-        return e;
+    b = (struct cuda_row_back){
+        .dw = to[0], .db = w->call.nout > 1 ? to[1] : NULL, .partial = scratch};
     operands(g, data, in, out, from, to);
+    b.dy = operand(g, g->in[0][sum ? 0 : w->op.dy], in, out);
+    b.more = k->u.rows_of.more >= 0 ? in[k->u.rows_of.more] : NULL;
+    b.x = from[n->op.x];
+    b.after = k->u.rows_of.after >= 0 ? in[k->u.rows_of.after] : NULL;
+    b.stats = from[n->op.aux];
     return train_cuda_row_norm_back(train_cuda_stream(k), k->t, &n->u.rows, &b,
                                     n->op.nw > 0 ? from[n->op.w] : NULL,
                                     out[k->u.rows_of.result]);
@@ -318,6 +313,76 @@ static bool make_conv(struct cuda_kernel *k, const struct train_group *g)
            same_box(g, g->out[0][0], g->out[1][0]);
 }
 
+/* ---- gates ------------------------------------------------------------ */
+
+static cudaError_t gate(const struct cuda_kernel *k, void *const *in,
+                        void *const *out, void *scratch,
+                        const struct train_moment *when)
+{
+    (void)scratch, (void)when;
+    return train_cuda_gate(train_cuda_stream(k), k->t, k->u.gate.n,
+                           in[k->u.gate.x], in[k->u.gate.with],
+                           k->u.gate.kept >= 0 ? out[k->u.gate.kept] : NULL,
+                           out[k->u.gate.result]);
+}
+
+/* silu mul */
+static bool make_gate(struct cuda_kernel *k, const struct train_group *g)
+{
+    int x = g->in[0][0], s = g->out[0][0];
+
+    k->u.gate.n = train_array_elements(&g->slots[s]);
+    k->u.gate.x = as_input(g, x);
+    k->u.gate.with = other_of(g, 1, s);
+    k->u.gate.kept = as_output(g, s);
+    k->u.gate.result = as_output(g, g->out[1][0]);
+    k->go = gate;
+    return k->u.gate.x >= 0 && k->u.gate.with >= 0 && k->u.gate.result >= 0 &&
+           same_box(g, x, s) && same_box(g, g->out[1][0], s) &&
+           train_cuda_gate_fits(k->t, k->u.gate.n);
+}
+
+static cudaError_t gate_back(const struct cuda_kernel *k, void *const *in,
+                             void *const *out, void *scratch,
+                             const struct train_moment *when)
+{
+    (void)scratch, (void)when;
+    return train_cuda_gate_back(train_cuda_stream(k), k->t, k->u.gate.n, in[0],
+                                in[k->u.gate.x], in[k->u.gate.with],
+                                out[k->u.gate.result], out[k->u.gate.kept]);
+}
+
+/* mul's data, silu's data: of the product the operand that is not the gate goes
+ * with it. */
+static bool make_gate_back(struct cuda_kernel *k, const struct train_group *g)
+{
+    const struct train_call *mul = &g->calls[0];
+    int first = train_gradient_of(mul, 0), second = train_gradient_of(mul, 1);
+    int ds = g->in[1][0], of = k->op.x, which, dwith, with;
+    struct train_operands o;
+
+    if (!is(g, 0, PDL_ID_MUL) || first < 0 || second < 0 || k->op.nx < 1)
+        return false;
+    which = g->out[0][first] == ds ? 0 : 1;
+    dwith = g->out[0][which == 0 ? second : first];
+    train_operands(mul, &o);
+    if (g->out[0][which == 0 ? first : second] != ds || o.nx != 2 ||
+        o.dy != 0 || as_output(g, ds) >= 0)
+        return false;
+    with = g->in[0][o.x + 1 - which];
+    k->u.gate.n = train_array_elements(&g->slots[ds]);
+    k->u.gate.x = as_input(g, g->in[1][of]);
+    k->u.gate.with = as_input(g, with);
+    k->u.gate.kept = as_output(g, dwith);
+    k->u.gate.result = as_output(g, g->out[1][0]);
+    k->go = gate_back;
+    return g->in[0][0] == 0 && k->u.gate.x >= 0 && k->u.gate.with >= 0 &&
+           k->u.gate.kept >= 0 && k->u.gate.result >= 0 && same_box(g, 0, ds) &&
+           same_box(g, g->in[1][of], ds) && same_box(g, with, ds) &&
+           same_box(g, dwith, ds) && same_box(g, g->out[1][0], ds) &&
+           train_cuda_gate_fits(k->t, k->u.gate.n);
+}
+
 /* ---- the list --------------------------------------------------------- */
 
 typedef bool join_fn(struct cuda_kernel *k, const struct train_group *g);
@@ -336,6 +401,8 @@ static const struct {
     {PDL_ID_RMS_NORM,   PDL_BACKWARD_DATA, make_rows_back},
     {PDL_ID_LINEAR,     PDL_BACKWARD_DATA, make_product},
     {PDL_ID_CONV,       PDL_FORWARD,       make_conv},
+    {PDL_ID_SILU,       PDL_FORWARD,       make_gate},
+    {PDL_ID_SILU,       PDL_BACKWARD_DATA, make_gate_back},
 };
 // clang-format on
 

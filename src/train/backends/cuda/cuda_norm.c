@@ -265,13 +265,16 @@ static cudaError_t row_weights(const struct cuda_kernel *k, void *const *in,
                                void *const *out, void *scratch,
                                const struct train_moment *when)
 {
-    struct cuda_row_back b = {
-        .dy = in[k->op.dy], .x = in[0], .stats = in[k->op.aux]};
+    struct cuda_row_back b = {.dy = in[k->op.dy],
+                              .x = in[0],
+                              .stats = in[k->op.aux],
+                              .dw = out[0],
+                              .db = k->call.nout > 1 ? out[1] : NULL,
+                              .partial = scratch};
 
     (void)when;
-    return train_cuda_row_norm_weights(
-        train_cuda_stream(k), k->t, &k->u.rows, &b, out[0],
-        k->call.nout > 1 ? out[1] : NULL, scratch);
+    return train_cuda_row_norm_weights(train_cuda_stream(k), k->t, &k->u.rows,
+                                       &b);
 }
 
 bool train_cuda_make_row_norm(struct cuda_kernel *k)
@@ -297,8 +300,7 @@ bool train_cuda_make_row_norm(struct cuda_kernel *k)
                                        .eps = (float)train_epsilon(c->node),
                                        .centre = !rms};
     if (weights)
-        k->base.scratch_bytes =
-            4 * train_cuda_column_room(k->u.rows.rows, width);
+        k->base.scratch_bytes = 4 * train_cuda_row_room(k->u.rows.rows, width);
     k->go = passes[c->pass];
     return true;
 }

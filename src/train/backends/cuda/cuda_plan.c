@@ -210,7 +210,8 @@ static void try_configs(struct cuda_state *s, struct cuda_conv *c,
 
         room = room && cudaMalloc(&at[i], bytes) == cudaSuccess;
         if (room)
-            (void)!cudaMemsetAsync(at[i], 0, bytes, s->stream[TRAIN_COMPUTE]);
+            (void)!train_cuda_noise(s->stream[TRAIN_COMPUTE], c->t,
+                                    (int64_t)bytes / size, at[i]);
     }
     for (int i = 0; i < n; i++) {
         int64_t need = 0;

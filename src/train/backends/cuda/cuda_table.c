@@ -118,30 +118,33 @@ static cudaError_t rope(const struct cuda_kernel *k, void *const *in,
                         const struct train_moment *when)
 {
     (void)scratch, (void)when;
-    return train_cuda_rope(train_cuda_stream(k), k->t, &k->u.rope, in[0],
+    return train_cuda_rope(train_cuda_stream(k), k->t, k->u.rope, in[0],
                            out[0]);
 }
 
-/* Other bases and stretched positions are the host's. */
 bool train_cuda_make_rope(struct cuda_kernel *k)
 {
     const struct train_array *x = &k->call.in[0];
     const struct pdl_attr *attr = &k->call.node->attr;
     int64_t width = 0, d = train_rotated(&k->call, &width);
+    struct cuda_rope *r;
 
-    if ((attr->theta > 0 && attr->theta != 10000) || attr->scale > 0)
-        return false;
     if (!train_cuda_typed(k) || k->call.deal || x->box.ndims != 3 || d < 2 ||
-        d % 2 || d > width || x->box.lo[2] % width || x->box.hi[2] % width)
+        d % 2 || d / 2 > CUDA_PAIRS || d > width || x->box.lo[2] % width ||
+        x->box.hi[2] % width || train_cuda_extent(x, 1) > INT32_MAX)
         return false;
-    k->u.rope = (struct cuda_rope){
-        .rows = train_cuda_extent(x, 0) * train_cuda_extent(x, 1),
-        .positions = train_cuda_extent(x, 1),
-        .first = x->box.lo[1],
-        .heads = train_cuda_extent(x, 2) / width,
-        .width = width,
-        .d = d,
-        .sense = k->call.pass == PDL_FORWARD ? 1 : -1};
+    k->u.rope = r = PDL_NEW(k->s->arena, struct cuda_rope, 1);
+    if (!r)
+        return false;
+    *r = (struct cuda_rope){.samples = train_cuda_extent(x, 0),
+                            .positions = train_cuda_extent(x, 1),
+                            .first = x->box.lo[1],
+                            .heads = train_cuda_extent(x, 2) / width,
+                            .width = width,
+                            .d = d,
+                            .sense = k->call.pass == PDL_FORWARD ? 1 : -1};
+    for (int64_t e = 0; e < d / 2; e++)
+        r->step[e] = train_rope_step(attr, e, d);
     k->go = rope;
     return true;
 }

@@ -154,6 +154,13 @@ static inline int blocks_for(int64_t work)
     for (int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x; i < (n); \
          i += (int64_t)gridDim.x * blockDim.x)
 
+/* From the end: what was just written is read while the cache has it, and what
+ * is written begins where the next reader does. */
+#define EACH_DOWN(i, n)                                                  \
+    for (int64_t i = (n) - 1 -                                           \
+                     (blockIdx.x * (int64_t)blockDim.x + threadIdx.x);   \
+         i >= 0; i -= (int64_t)gridDim.x * blockDim.x)
+
 /* Runs a statement with V the neighbours that go at once, where n divides. */
 #define BY_WIDTH(T, n, ...)                \
     do {                                   \

@@ -38,6 +38,18 @@ cudaError_t train_cuda_slope(cudaStream_t s, enum cuda_type t,
 /* y = a + b, or a b. */
 cudaError_t train_cuda_join(cudaStream_t s, enum cuda_type t, int product,
                             int64_t n, const void *a, const void *b, void *y);
+/* y = silu(x) with; kept: silu(x), NULL: not stored. Of as many as fit. */
+int train_cuda_gate_fits(enum cuda_type t, int64_t n);
+cudaError_t train_cuda_gate(cudaStream_t s, enum cuda_type t, int64_t n,
+                            const void *x, const void *with, void *kept,
+                            void *y);
+cudaError_t train_cuda_gate_back(cudaStream_t s, enum cuda_type t, int64_t n,
+                                 const void *dy, const void *x,
+                                 const void *with, void *dx, void *dwith);
+/* Numbers without a pattern, to try a library's kernels on: how fast they are
+ * depends on it. */
+cudaError_t train_cuda_noise(cudaStream_t s, enum cuda_type t, int64_t n,
+                             void *to);
 /* y[m,c] = x[m,c] + bias[c], rectified or not */
 cudaError_t train_cuda_bias(cudaStream_t s, enum cuda_type t,
                             enum cuda_type bias_t, int64_t m, int64_t c,
@@ -152,11 +164,15 @@ struct cuda_row_norm {
     float eps;
     int centre;
 };
-/* What arrives is dy, or dy + more; after is added to dx. */
+/* What arrives is dy, or dy + more; after is added to dx. Gradients of scale
+ * and shift (dw NULL: not now, db NULL: none) are added up in partial, which
+ * has train_cuda_row_room() floats. */
 struct cuda_row_back {
     const void *dy, *more, *x, *after;
     const float *stats;
+    float *dw, *db, *partial;
 };
+int64_t train_cuda_row_room(int64_t rows, int64_t width);
 /* Are there kernels for more than x and dy? */
 int train_cuda_row_fits(enum cuda_type t, int64_t width);
 /* The norm of x, or of sum = x + more. */
@@ -170,8 +186,7 @@ cudaError_t train_cuda_row_norm_back(cudaStream_t s, enum cuda_type t,
                                      const float *w, void *dx);
 cudaError_t train_cuda_row_norm_weights(cudaStream_t s, enum cuda_type t,
                                         const struct cuda_row_norm *r,
-                                        const struct cuda_row_back *b,
-                                        float *dw, float *db, float *partial);
+                                        const struct cuda_row_back *b);
 
 /* ---- pool.cu ---------------------------------------------------------- */
 
@@ -226,10 +241,12 @@ cudaError_t train_cuda_squares_loss(cudaStream_t s, enum cuda_type t,
                                     int64_t items, int64_t classes, float share,
                                     const void *y, const void *label, void *dy,
                                     float *loss);
-/* Pairs (e, e + d/2) of the last d features of each head turn by position. */
+/* Pairs (e, e + d/2) of the last d features of each head turn by position, each
+ * by its step from one position to the next. */
+enum { CUDA_PAIRS = 256 };
 struct cuda_rope {
-    int64_t rows, positions, first, heads, width, d;
-    float sense;
+    int64_t samples, positions, first, heads, width, d;
+    double sense, step[CUDA_PAIRS];
 };
 cudaError_t train_cuda_rope(cudaStream_t s, enum cuda_type t,
                             const struct cuda_rope *r, const void *x, void *y);

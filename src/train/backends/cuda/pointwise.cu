@@ -83,7 +83,7 @@ __global__ void __launch_bounds__(THREADS)
 {
     enum { V = wide<T>::V };
 
-    EACH(i, n / V)
+    EACH_DOWN(i, n / V)
     {
         float a[V];
 
@@ -102,7 +102,7 @@ __global__ void __launch_bounds__(THREADS)
 {
     enum { V = wide<T>::V };
 
-    EACH(i, n / V)
+    EACH_DOWN(i, n / V)
     {
         float d[V], a[V];
 
@@ -171,7 +171,7 @@ __global__ void __launch_bounds__(THREADS)
 {
     enum { V = wide<T>::V };
 
-    EACH(i, chunked / V)
+    EACH_DOWN(i, chunked / V)
     {
         float p[V], q[V];
 
@@ -207,6 +207,79 @@ cudaError_t train_cuda_join(cudaStream_t s, enum cuda_type t, int product,
     return cudaGetLastError();
 }
 
+/* What a gate lets through: y = f(x) with. kept: f(x), which backward reads. */
+template <cuda_function F, class T>
+__global__ void __launch_bounds__(THREADS)
+    gated(int64_t n, const T *x, const T *with, T *kept, T *y)
+{
+    enum { V = wide<T>::V };
+
+    EACH_DOWN(i, n / V)
+    {
+        float a[V], b[V];
+
+        load<V>(x, i * V, a);
+        load<V>(with, i * V, b);
+        for (int k = 0; k < V; k++)
+            a[k] = rounded(x, value(F, a[k]));
+        if (kept)
+            store<V>(kept, i * V, a);
+        for (int k = 0; k < V; k++)
+            a[k] *= b[k];
+        store<V>(y, i * V, a);
+    }
+}
+
+/* f(x) is worked out again rather than read. */
+template <cuda_function F, class T>
+__global__ void __launch_bounds__(THREADS)
+    gated_back(int64_t n, const T *dy, const T *x, const T *with, T *dx,
+               T *dwith)
+{
+    enum { V = wide<T>::V };
+
+    EACH_DOWN(i, n / V)
+    {
+        float d[V], a[V], b[V];
+
+        load<V>(dy, i * V, d);
+        load<V>(x, i * V, a);
+        load<V>(with, i * V, b);
+        for (int k = 0; k < V; k++) {
+            b[k] = rounded(x, d[k] * b[k]) * slope(F, a[k]);
+            d[k] *= rounded(x, value(F, a[k]));
+        }
+        store<V>(dwith, i * V, d);
+        store<V>(dx, i * V, b);
+    }
+}
+
+int train_cuda_gate_fits(enum cuda_type t, int64_t n)
+{
+    return n % (t == CUDA_BF16 ? 8 : 4) == 0;
+}
+
+cudaError_t train_cuda_gate(cudaStream_t s, enum cuda_type t, int64_t n,
+                            const void *x, const void *with, void *kept,
+                            void *y)
+{
+    BY_TYPE(t, gated<CUDA_SILU>
+            <<<blocks_for(n / wide<T>::V), THREADS, 0, s>>>(
+                n, (const T *)x, (const T *)with, (T *)kept, (T *)y));
+    return cudaGetLastError();
+}
+
+cudaError_t train_cuda_gate_back(cudaStream_t s, enum cuda_type t, int64_t n,
+                                 const void *dy, const void *x,
+                                 const void *with, void *dx, void *dwith)
+{
+    BY_TYPE(t, gated_back<CUDA_SILU>
+            <<<blocks_for(n / wide<T>::V), THREADS, 0, s>>>(
+                n, (const T *)dy, (const T *)x, (const T *)with, (T *)dx,
+                (T *)dwith));
+    return cudaGetLastError();
+}
+
 __global__ void add_f64(int64_t n, const double *b, double *y)
 {
     EACH(i, n)
@@ -223,6 +296,24 @@ cudaError_t train_cuda_add(cudaStream_t s, enum cuda_type t, int64_t n,
     return cudaGetLastError();
 }
 
+template <class T> __global__ void noise(int64_t n, T *to)
+{
+    EACH(i, n)
+    {
+        uint32_t h = (uint32_t)i * 2654435761u;
+
+        h = (h ^ h >> 15) * 2246822519u;
+        put(to, i, (float)(int32_t)(h ^ h >> 13) * 0x1p-31f);
+    }
+}
+
+cudaError_t train_cuda_noise(cudaStream_t s, enum cuda_type t, int64_t n,
+                             void *to)
+{
+    BY_TYPE(t, noise<<<blocks_for(n), THREADS, 0, s>>>(n, (T *)to));
+    return cudaGetLastError();
+}
+
 template <int V, class T, class B>
 __global__ void __launch_bounds__(THREADS)
     biased(int64_t m, int64_t c, bool rectified, const T *x, const B *bias,
@@ -230,7 +321,7 @@ __global__ void __launch_bounds__(THREADS)
 {
     uint32_t groups = (uint32_t)(c / V);
 
-    EACH(i, m * groups)
+    EACH_DOWN(i, m * groups)
     {
         int64_t row = i >> 32 ? i / groups : (uint32_t)i / groups;
         int64_t col = (i - row * groups) * V;

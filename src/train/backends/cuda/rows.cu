@@ -7,6 +7,12 @@
 
 enum { MOST_R = 8 };
 
+/* A warp's rows, from the end (see EACH_DOWN). */
+#define ROWS_DOWN(row, n)                                              \
+    for (int64_t row = (n) - 1 -                                       \
+                       (blockIdx.x * (int64_t)THREADS + threadIdx.x) / 32; \
+         row >= 0; row -= (int64_t)gridDim.x * THREADS / 32)
+
 /* V of dy, and of what is added to it: all of a row is asked for before the
  * first of it is used. */
 template <int V, class T> struct pair {
@@ -69,8 +75,8 @@ __global__ void __launch_bounds__(THREADS)
     enum { V = wide<T>::V };
     int lane = threadIdx.x & 31;
 
-    for (int64_t row = (blockIdx.x * (int64_t)THREADS + threadIdx.x) / 32;
-         row < r.rows; row += (int64_t)gridDim.x * THREADS / 32) {
+    ROWS_DOWN(row, r.rows)
+    {
         float f[R][V], all = 0, var = 0, mean, rstd;
         int64_t at = row * r.width;
         pair<V, T> raw[R];
@@ -124,8 +130,8 @@ __global__ void __launch_bounds__(THREADS)
 {
     int lane = threadIdx.x & 31;
 
-    for (int64_t row = (blockIdx.x * (int64_t)THREADS + threadIdx.x) / 32;
-         row < r.rows; row += (int64_t)gridDim.x * THREADS / 32) {
+    ROWS_DOWN(row, r.rows)
+    {
         const T *p = x + row * r.width;
         float sum = 0, var = 0, mean, rstd;
 
@@ -173,18 +179,42 @@ cudaError_t train_cuda_row_norm(cudaStream_t s, enum cuda_type t,
 
 /* ---- backward ------------------------------------------------------------------ */
 
-/* after: added to the result; NULL: nothing */
-template <int R, class T>
+/* The sums of a block's warps, one warp after the other. */
+template <int R, int V>
+static __device__ void add_up(float (&a)[2][R][V], int64_t width,
+                              float *partial)
+{
+    __shared__ float sm[2][R * 32 * V];
+    int warp = threadIdx.x / 32, lane = threadIdx.x & 31;
+
+    for (int w = 0; w < THREADS / 32; w++) {
+        for (int i = 0; i < 2 * R && w == warp; i++)
+            for (int k = 0; k < V; k++) {
+                float *at = &sm[i / R][(i % R * 32 + lane) * V + k];
+
+                *at = a[i / R][i % R][k] + (w > 0 ? *at : 0);
+            }
+        __syncthreads();
+    }
+    for (int64_t c = threadIdx.x; c < width; c += THREADS)
+        for (int s = 0; s < 2; s++)
+            partial[(blockIdx.x * (int64_t)2 + s) * width + c] = sm[s][c];
+}
+
+/* after: added to the result; NULL: nothing. partial: of the gradients of shift
+ * and scale, 2 width a block. */
+template <int R, bool SUMS, class T>
 __global__ void __launch_bounds__(THREADS)
     row_back(cuda_row_norm r, cuda_row_back b, const float *__restrict__ w,
-             T *dx)
+             T *dx, float *partial)
 {
     enum { V = wide<T>::V };
     const T *after = (const T *)b.after;
     int lane = threadIdx.x & 31;
+    float a[2][R][V] = {};
 
-    for (int64_t row = (blockIdx.x * (int64_t)THREADS + threadIdx.x) / 32;
-         row < r.rows; row += (int64_t)gridDim.x * THREADS / 32) {
+    ROWS_DOWN(row, r.rows)
+    {
         float d[R][V], x[R][V], sd = 0, sdx = 0;
         float mean = b.stats[2 * row], rstd = b.stats[2 * row + 1];
         int64_t at = row * r.width;
@@ -207,14 +237,19 @@ __global__ void __launch_bounds__(THREADS)
             raw[j].arrive(dx, b.more != NULL, d[j]);
             open(rest[j].d, x[j]);
             for (int k = 0; k < V; k++) {
-                d[j][k] *= w ? w[c + k] : 1;
                 x[j][k] = (x[j][k] - mean) * rstd;
+                if (SUMS) {
+                    a[0][j][k] += d[j][k];
+                    a[1][j][k] += d[j][k] * x[j][k];
+                }
+                d[j][k] *= w ? w[c + k] : 1;
                 sd += d[j][k];
                 sdx += d[j][k] * x[j][k];
             }
         }
         sd = r.centre ? warp_sum(sd) / (float)r.width : 0;
         sdx = warp_sum(sdx) / (float)r.width;
+#pragma unroll
         for (int j = 0; j < R; j++) {
             int64_t c = (j * 32 + lane) * V;
             float e[V];
@@ -231,6 +266,8 @@ __global__ void __launch_bounds__(THREADS)
             store<V>(dx, at + c, d[j]);
         }
     }
+    if (SUMS)
+        add_up<R, V>(a, r.width, partial);
 }
 
 template <class T>
@@ -239,8 +276,8 @@ __global__ void __launch_bounds__(THREADS)
 {
     int lane = threadIdx.x & 31;
 
-    for (int64_t row = (blockIdx.x * (int64_t)THREADS + threadIdx.x) / 32;
-         row < r.rows; row += (int64_t)gridDim.x * THREADS / 32) {
+    ROWS_DOWN(row, r.rows)
+    {
         const T *px = (const T *)b.x + row * r.width;
         const T *pd = (const T *)b.dy + row * r.width;
         float mean = b.stats[2 * row], rstd = b.stats[2 * row + 1];
@@ -261,22 +298,6 @@ __global__ void __launch_bounds__(THREADS)
                 rstd * (d - sd - (get(px, i) - mean) * rstd * sdx));
         }
     }
-}
-
-cudaError_t train_cuda_row_norm_back(cudaStream_t s, enum cuda_type t,
-                                     const struct cuda_row_norm *r,
-                                     const struct cuda_row_back *b,
-                                     const float *w, void *dx)
-{
-    int g = blocks_for(r->rows * 32);
-
-    if (train_cuda_row_fits(t, r->width))
-        BY_TYPE(t, BY_ROUNDS(rounds(r->width, wide<T>::V),
-                             row_back<R>
-                             <<<g, THREADS, 0, s>>>(*r, *b, w, (T *)dx)));
-    else
-        BY_TYPE(t, any_row_back<<<g, THREADS, 0, s>>>(*r, *b, w, (T *)dx));
-    return cudaGetLastError();
 }
 
 /* dy, or a sum of two, and that times xhat; statistics of rows */
@@ -338,18 +359,76 @@ static int by_features(cudaStream_t s, const cuda_row_norm *r,
 
 cudaError_t train_cuda_row_norm_weights(cudaStream_t s, enum cuda_type t,
                                         const struct cuda_row_norm *r,
-                                        const struct cuda_row_back *b, float *dw,
-                                        float *db, float *partial)
+                                        const struct cuda_row_back *b)
 {
     int n = 0;
 
     if (b->more)
         BY_TYPE(t, BY_WIDTH(T, r->width,
-                            n = by_features<V, T, true>(s, r, b, partial)));
+                            n = by_features<V, T, true>(s, r, b, b->partial)));
     else
         BY_TYPE(t, BY_WIDTH(T, r->width,
-                            n = by_features<V, T, false>(s, r, b, partial)));
+                            n = by_features<V, T, false>(s, r, b, b->partial)));
     totals<float><<<total_blocks(r->width), LANES * DEEP, 0, s>>>(
-        partial, n, r->width, sum_places<float>{db, dw});
+        b->partial, n, r->width, sum_places<float>{b->db, b->dw});
     return cudaGetLastError();
+}
+
+/* Blocks of a pass that also adds up the weights' gradients: one or two on a
+ * multiprocessor have its registers. */
+static int sum_blocks(int64_t rows)
+{
+    int64_t b = (rows + THREADS / 32 - 1) / (THREADS / 32);
+
+    return (int)(b < 132 * 2 ? b : 132 * 2);
+}
+
+int64_t train_cuda_row_room(int64_t rows, int64_t width)
+{
+    int64_t n = 2 * width * sum_blocks(rows);
+    int64_t columns = train_cuda_column_room(rows, width);
+
+    return n > columns ? n : columns;
+}
+
+/* Sums of more columns a lane has no registers for. */
+template <int R, class T>
+static cudaError_t back_and_sums(cudaStream_t s, const cuda_row_norm *r,
+                                 const cuda_row_back *b, const float *w, T *dx)
+{
+    enum { MOST = 40, FITS = R * wide<T>::V <= MOST };
+
+    if (FITS && b->dw) {
+        int g = sum_blocks(r->rows);
+
+        row_back<FITS ? R : 1, true>
+            <<<g, THREADS, 0, s>>>(*r, *b, w, dx, b->partial);
+        totals<float><<<total_blocks(r->width), LANES * DEEP, 0, s>>>(
+            b->partial, g, r->width, sum_places<float>{b->db, b->dw});
+        return cudaGetLastError();
+    }
+
+    cudaError_t e = b->dw ? train_cuda_row_norm_weights(
+                                s, sizeof(T) == 2 ? CUDA_BF16 : CUDA_F32, r, b)
+                          : cudaSuccess;
+
+    row_back<R, false>
+        <<<blocks_for(r->rows * 32), THREADS, 0, s>>>(*r, *b, w, dx, NULL);
+    return e == cudaSuccess ? cudaGetLastError() : e;
+}
+
+cudaError_t train_cuda_row_norm_back(cudaStream_t s, enum cuda_type t,
+                                     const struct cuda_row_norm *r,
+                                     const struct cuda_row_back *b,
+                                     const float *w, void *dx)
+{
+    cudaError_t e = cudaSuccess;
+
+    if (train_cuda_row_fits(t, r->width))
+        BY_TYPE(t, BY_ROUNDS(rounds(r->width, wide<T>::V),
+                             e = back_and_sums<R>(s, r, b, w, (T *)dx)));
+    else
+        BY_TYPE(t, any_row_back<<<blocks_for(r->rows * 32), THREADS, 0, s>>>(
+                       *r, *b, w, (T *)dx));
+    return e == cudaSuccess ? cudaGetLastError() : e;
 }

@@ -116,8 +116,10 @@ static __device__ __forceinline__ float power(const bf16 *, float x)
 }
 
 /* A block a row, two passes over it: the largest with the sum of exponentials
- * below it, which shrinks when a larger one comes; then the gradient. */
-template <int V, class T>
+ * below it, which shrinks when a larger one comes; then the gradient. HELD: a
+ * row fits into shared memory, where each thread finds again what it read. */
+enum { MOST_HELD = 160 << 10 };
+template <int V, bool HELD, class T>
 __global__ void __launch_bounds__(ROW_THREADS)
     cross_entropy(int64_t items, int64_t classes, float smoothing, float share,
                   const T *y, const int32_t *label, T *dy, float *loss,
@@ -125,6 +127,8 @@ __global__ void __launch_bounds__(ROW_THREADS)
 {
     __shared__ float sums[ROW_THREADS / 32];
     __shared__ best tops[ROW_THREADS / 32];
+    extern __shared__ uint4 held[];
+    chunk<V, T> *row = (chunk<V, T> *)held;
 
     for (int64_t m = blockIdx.x; m < items; m += gridDim.x) {
         const T *p = y + m * classes;
@@ -134,11 +138,14 @@ __global__ void __launch_bounds__(ROW_THREADS)
         bool counts = want >= 0 && want < classes;
         float right_one = counts ? get(p, want) : 0; /* dy may lie upon y */
 
-#pragma unroll 2
+#pragma unroll 4
         for (int64_t c = threadIdx.x * V; c < classes; c += blockDim.x * V) {
             float f[V], top = -INFINITY;
+            chunk<V, T> raw = fetch<V>(p, c);
 
-            load<V>(p, c, f);
+            if (HELD)
+                row[c / V] = raw;
+            open(raw, f);
             for (int k = 0; k < V; k++)
                 top = fmaxf(top, f[k]);
             if (top > own.v) { /* seldom */
@@ -162,7 +169,7 @@ __global__ void __launch_bounds__(ROW_THREADS)
         for (int64_t c = threadIdx.x * V; c < classes; c += blockDim.x * V) {
             float f[V];
 
-            load<V>(p, c, f);
+            open(HELD ? row[c / V] : fetch<V>(p, c), f);
             for (int k = 0; k < V; k++)
                 f[k] = want < 0 ? 0
                                 : power(p, f[k] - b.v) * scale - uniform * share;
@@ -185,20 +192,43 @@ __global__ void __launch_bounds__(ROW_THREADS)
     }
 }
 
+template <int V, class T>
+static cudaError_t entropy(cudaStream_t s, int64_t items, int64_t classes,
+                           float smoothing, float share, const T *y,
+                           const int32_t *label, T *dy, float *loss,
+                           float *right)
+{
+    unsigned b = items < 65536 ? (unsigned)items : 65536;
+    int n = classes > 4096 ? ROW_THREADS : classes > 256 ? 128 : 32;
+    int64_t bytes = classes * (int64_t)sizeof(T);
+
+    if (n == ROW_THREADS && V > 1 && bytes <= MOST_HELD &&
+        cudaFuncSetAttribute((const void *)cross_entropy<V, true, T>,
+                             cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             (int)bytes) == cudaSuccess) {
+        cross_entropy<V, true><<<b, n, (size_t)bytes, s>>>(
+            items, classes, smoothing, share, y, label, dy, loss, right);
+        return cudaGetLastError();
+    }
+    (void)cudaGetLastError();
+    cross_entropy<V, false><<<b, n, 0, s>>>(items, classes, smoothing, share,
+                                            y, label, dy, loss, right);
+    return cudaGetLastError();
+}
+
 cudaError_t train_cuda_cross_entropy(cudaStream_t s, enum cuda_type t,
                                      int64_t items, int64_t classes,
                                      float smoothing, float share,
                                      const void *y, const int32_t *label,
                                      void *dy, float *loss, float *right)
 {
-    unsigned b = items < 65536 ? (unsigned)items : 65536;
-    int n = classes > 4096 ? ROW_THREADS : classes > 256 ? 128 : 32;
+    cudaError_t e = cudaSuccess;
 
     BY_TYPE(t, BY_WIDTH(T, classes,
-                        cross_entropy<V, T><<<b, n, 0, s>>>(
-                            items, classes, smoothing, share, (const T *)y,
-                            label, (T *)dy, loss, right)));
-    return cudaGetLastError();
+                        e = entropy<V>(s, items, classes, smoothing, share,
+                                       (const T *)y, label, (T *)dy, loss,
+                                       right)));
+    return e;
 }
 
 template <class T>
@@ -239,36 +269,61 @@ cudaError_t train_cuda_squares_loss(cudaStream_t s, enum cuda_type t,
 
 /* ---- rotations --------------------------------------------------------------------- */
 
-template <class T> __global__ void rope(cuda_rope r, const T *x, T *y)
+/* A block turns a position of many samples by angles that it works out once. */
+template <int V, class T>
+__global__ void __launch_bounds__(THREADS)
+    rope(cuda_rope r, const T *x, T *y)
 {
-    int64_t half = r.d / 2, whole = r.heads * r.width;
+    __shared__ float2 turn[CUDA_PAIRS];
+    int half = (int)r.d / 2, groups = half / V;
+    int64_t still = r.width - r.d, all = r.samples * r.heads * groups;
+    int64_t at = blockIdx.x, step = (int64_t)gridDim.y * THREADS;
+    int64_t first = (int64_t)blockIdx.y * THREADS + threadIdx.x;
 
-    EACH(i, r.rows * whole)
-    {
-        int64_t row = i / whole, e = i % r.width - (r.width - r.d);
-        int64_t pair = e % half;
-        double w;
-        float c, s, a, b;
+    for (int p = threadIdx.x; p < half; p += THREADS) {
+        double angle = (double)(at + r.first) * r.step[p];
 
-        if (e < 0) {
-            put(y, i, get(x, i));
-            continue;
+        turn[p] = {(float)cos(angle), (float)(r.sense * sin(angle))};
+    }
+    __syncthreads();
+    for (int64_t i = first; i < all; i += step) {
+        int64_t head = i / groups, sample = head / r.heads;
+        int e = (int)(i % groups) * V;
+        int64_t to = ((sample * r.positions + at) * r.heads + head % r.heads) *
+                         r.width + still + e;
+        float a[V], b[V], f[V], g[V];
+
+        load<V>(x, to, a);
+        load<V>(x, to + half, b);
+        for (int k = 0; k < V; k++) {
+            f[k] = a[k] * turn[e + k].x - b[k] * turn[e + k].y;
+            g[k] = b[k] * turn[e + k].x + a[k] * turn[e + k].y;
         }
-        w = (double)(row % r.positions + r.first) *
-            pow(10000.0, -2.0 * (double)pair / (double)r.d);
-        c = (float)cos(w);
-        s = r.sense * (float)sin(w);
-        a = get(x, e < half ? i : i - half);
-        b = get(x, e < half ? i + half : i);
-        put(y, i, e < half ? a * c - b * s : b * c + a * s);
+        store<V>(y, to, f);
+        store<V>(y, to + half, g);
+    }
+    for (int64_t i = first; i < r.samples * r.heads * still; i += step) {
+        int64_t head = i / still, sample = head / r.heads;
+        int64_t to = ((sample * r.positions + at) * r.heads + head % r.heads) *
+                         r.width + i % still;
+
+        y[to] = x[to];
     }
 }
 
 cudaError_t train_cuda_rope(cudaStream_t s, enum cuda_type t,
                             const struct cuda_rope *r, const void *x, void *y)
 {
-    BY_TYPE(t, rope<T>
-            <<<blocks_for(r->rows * r->heads * r->width), THREADS, 0, s>>>(
-                *r, (const T *)x, (T *)y));
+    int64_t work = r->samples * r->heads * r->d / 16 / THREADS + 1;
+    int64_t parts = 132 * 8 / r->positions + 1;
+    dim3 grid((unsigned)r->positions, (unsigned)(parts < work ? parts : work));
+
+    BY_TYPE(t, {
+        if (r->d / 2 % wide<T>::V == 0 && r->width % wide<T>::V == 0)
+            rope<wide<T>::V, T>
+                <<<grid, THREADS, 0, s>>>(*r, (const T *)x, (T *)y);
+        else
+            rope<1, T><<<grid, THREADS, 0, s>>>(*r, (const T *)x, (T *)y);
+    });
     return cudaGetLastError();
 }
