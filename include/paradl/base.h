@@ -193,6 +193,12 @@ uint64_t pdl_rng_u64(struct pdl_rng *r);
 uint64_t pdl_rng_below(struct pdl_rng *r, uint64_t n); /* unbiased; n > 0 */
 double pdl_rng_unit(struct pdl_rng *r);                /* [0, 1) */
 
+/* ---- numbers of two bytes --------------------------------------------- */
+
+/* bfloat16: to the nearest, ties to even; what is no number stays so. */
+uint16_t pdl_to_bf16(float f);
+void pdl_narrow(const float *from, int64_t n, uint16_t *to);
+
 /* ---- files ------------------------------------------------------------ */
 
 /* A file's bytes, followed by one zero byte that is not counted. */
