@@ -5,8 +5,9 @@
  * by work of its own (the pages are closed to all else: host code that looks at
  * a tensor dies at once). What it is given lies in its streams until somebody
  * waits, or until chance has it done earlier; of the streams that may go on,
- * chance takes one (twin:SEED). So each run is another of the orders that the
- * tickets allow, and work that relies on an order nobody asked for goes wrong.
+ * chance takes one (twin:SEED), and one stream, or none, last of all. So each
+ * run is another of the orders that the tickets allow, and work that relies on
+ * an order nobody asked for goes wrong.
  *
  * Kernels are the reference backend's, work of the executor is the host's. */
 #include "train/exec/device.h"
@@ -15,7 +16,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { OPERANDS = 80, SELDOM = 12, MANY = 30 };
+enum { OPERANDS = 80, SELDOM = 12, FEW = 3, MANY = 30 };
 
 struct twin;
 
@@ -53,6 +54,8 @@ struct twin {
     pdl_arena *arena;
     struct held *held, *holding; /* all; the one that is being given */
     uint64_t seed, draws, tickets;
+    int slow; /* the stream that waits for all others; TRAIN_STREAMS: none */
+    uint32_t many; /* jobs done at once: few, and the host is far ahead */
     struct region *regions;
     bool open; /* its memory */
     struct job *first[TRAIN_STREAMS], **last[TRAIN_STREAMS];
@@ -133,15 +136,24 @@ static bool may_go_on(const struct twin *w, int s)
     return j && (j->run || is_reached(w, j->ticket));
 }
 
-/* The first job of a stream that chance takes; false: none may go on. */
-static bool do_one(struct twin *w)
+/* A stream that may go on, by chance; the slow one if no other may; -1. */
+static int some_stream(struct twin *w)
 {
     int s = (int)draw(w, TRAIN_STREAMS);
+
+    for (int i = 0; i < TRAIN_STREAMS; i++, s = (s + 1) % TRAIN_STREAMS)
+        if (s != w->slow && may_go_on(w, s))
+            return s;
+    return w->slow < TRAIN_STREAMS && may_go_on(w, w->slow) ? w->slow : -1;
+}
+
+/* The first job of that stream; false: none may go on. */
+static bool do_one(struct twin *w)
+{
+    int s = some_stream(w);
     struct job *j;
 
-    for (int i = 0; i < TRAIN_STREAMS && !may_go_on(w, s); i++)
-        s = (s + 1) % TRAIN_STREAMS;
-    if (!may_go_on(w, s))
+    if (s < 0)
         return false;
     j = w->first[s];
     w->first[s] = j->next;
@@ -160,7 +172,7 @@ static bool do_one(struct twin *w)
  * opening the memory takes longer than small work. */
 static void do_some(struct twin *w)
 {
-    uint32_t n = draw(w, SELDOM) == 0 ? draw(w, MANY) : 0;
+    uint32_t n = draw(w, SELDOM) == 0 ? draw(w, w->many) : 0;
 
     if (n == 0)
         return;
@@ -451,6 +463,8 @@ static enum pdl_status twin_open(pdl_arena *a, const char *which, int64_t rank,
         return pdl_fail(err, PDL_EINVAL, "twin:%.40s: the seed is a number",
                         which);
     w->seed = w->seed * 4099 + (uint64_t)rank;
+    w->slow = (int)draw(w, TRAIN_STREAMS + 1);
+    w->many = draw(w, 2) ? MANY : FEW;
     for (int s = 0; s < TRAIN_STREAMS; s++)
         w->last[s] = &w->first[s];
     *state = w;
