@@ -109,6 +109,12 @@ struct pdl_loader_options {
     int64_t last_step;                 /* one past the last; 0: no end */
     int depth;                         /* batches read ahead; 0: 2 */
     int threads;                       /* that share a batch; 0: 1 */
+    bool narrow; /* inputs that are numbers come as bfloat16 */
+    /* Memory for batches; NULL: malloc and free. A batch lies where a place
+     * begins. */
+    void *(*place)(void *ctx, size_t bytes);
+    void (*place_back)(void *ctx, void *at);
+    void *ctx;
 };
 
 /* Valid until the next pdl_loader_next. */

@@ -62,6 +62,10 @@ struct pdl_train_feed {
     /* Goes on to the samples of the step after this one, if they are known:
      * fill gives those from then on. NULL: they never are. */
     bool (*advance)(void *ctx);
+    /* Where the part lies as fill would give it, if a device may copy it from
+     * there until the next advance; NULL: it does not, or it never does. */
+    const void *(*at)(void *ctx, int64_t first, int model_tensor,
+                      const struct pdl_train_part *part);
 };
 
 enum { PDL_TRAIN_BEHIND = -2 };

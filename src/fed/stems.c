@@ -143,7 +143,7 @@ void fed_stem_enter(struct fed_net *n, struct pdl_train_feed *feed)
     } else if (n->rank == 0) {
         n->feed = *feed;
         n->turned = false;
-        *feed = (struct pdl_train_feed){fill, n, NULL};
+        *feed = (struct pdl_train_feed){.fill = fill, .ctx = n};
         enter(n);
     }
     pthread_mutex_unlock(&t->lock);

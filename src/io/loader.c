@@ -11,7 +11,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-enum { MOST_THREADS = 64 };
+enum { MOST_THREADS = 64, CACHED = 1 << 17 /* numbers */ };
 
 struct slot {
     struct pdl_batch batch;
@@ -44,6 +44,30 @@ struct share {
     struct pdl_err err;
 };
 
+/* As bfloat16: some samples at a time, which the caches still have when they
+ * are made narrow. */
+static enum pdl_status read_narrow(const pdl_loader *l, struct pdl_read r,
+                                   uint16_t *to, struct pdl_err *err)
+{
+    int64_t n = r.nsamples, each = pdl_box_volume(&r.box), some;
+    enum pdl_status st = PDL_OK;
+    float *wide;
+
+    some = each < CACHED ? CACHED / (each > 0 ? each : 1) : 1;
+    wide = malloc((size_t)(some * each + 1) * sizeof *wide);
+    if (!wide)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory for batches");
+    for (int64_t i = 0; i < n && st == PDL_OK; i += some) {
+        r.nsamples = n - i < some ? n - i : some;
+        st = pdl_io_input(l->opt.io, &r, wide, err);
+        if (st == PDL_OK)
+            pdl_narrow(wide, r.nsamples * each, to + i * each);
+        r.samples += r.nsamples;
+    }
+    free(wide);
+    return st;
+}
+
 static void *read_share(void *arg)
 {
     struct share *x = arg;
@@ -60,7 +84,11 @@ static void *read_share(void *arg)
 
     g.seed = l->opt.seed;
     g.epoch = x->s->batch.epoch;
-    if (l->opt.input) /* fields of both kinds have four bytes */
+    if (l->opt.input && l->opt.narrow)
+        x->status = read_narrow(
+            l, r, (uint16_t *)x->s->input + x->lo * pdl_box_volume(&r.box),
+            &x->err);
+    else if (l->opt.input) /* fields of both kinds have four bytes */
         x->status = pdl_io_input(
             l->opt.io, &r,
             (char *)x->s->input + 4 * x->lo * pdl_box_volume(&r.box), &x->err);
@@ -218,7 +246,7 @@ static enum pdl_status check(const struct pdl_loader_options *o,
         o->lo < 0 || o->hi < o->lo || o->micros < 0 ||
         o->hi > o->batch / micros(o) || o->batch % micros(o) != 0 ||
         (o->keep_last && micros(o) > 1) || o->first_step < 0 || o->depth < 0 ||
-        o->depth > 1024)
+        o->depth > 1024 || (o->narrow && d->input.integer))
         return pdl_fail(err, PDL_EINVAL, "%s: a batch that cannot be", d->name);
     b.samples = d->split[o->split].samples;
     if (o->nlist == 0 && pdl_batch_count(&b) < 1)
@@ -227,6 +255,19 @@ static enum pdl_status check(const struct pdl_loader_options *o,
                         d->name, d->split[o->split].name, (long long)b.samples,
                         (long long)o->batch);
     return PDL_OK;
+}
+
+static void *place(const pdl_loader *l, size_t bytes)
+{
+    return l->opt.place ? l->opt.place(l->opt.ctx, bytes) : malloc(bytes);
+}
+
+static void give_back(const pdl_loader *l, void *at)
+{
+    if (at && l->opt.place)
+        l->opt.place_back(l->opt.ctx, at);
+    else
+        free(at);
 }
 
 static bool make_slots(pdl_loader *l)
@@ -244,9 +285,9 @@ static bool make_slots(pdl_loader *l)
 
         s->samples = malloc((size_t)(n + 1) * sizeof *s->samples);
         if (l->opt.input)
-            s->input = malloc((size_t)(in + 1) * 4);
+            s->input = place(l, (size_t)(in + 1) * (l->opt.narrow ? 2 : 4));
         if (l->opt.target)
-            s->target = malloc((size_t)(out + 1) * 4);
+            s->target = place(l, (size_t)(out + 1) * 4);
         if (!s->samples || (l->opt.input && !s->input) ||
             (l->opt.target && !s->target))
             return false;
@@ -332,8 +373,8 @@ void pdl_loader_destroy(pdl_loader *l)
     }
     for (int i = 0; l->slot && i < l->nslots; i++) {
         free(l->slot[i].samples);
-        free(l->slot[i].input);
-        free(l->slot[i].target);
+        give_back(l, l->slot[i].input);
+        give_back(l, l->slot[i].target);
     }
     free(l->slot);
     pthread_cond_destroy(&l->freed);

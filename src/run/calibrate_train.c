@@ -99,6 +99,8 @@ static void make_up(const struct pdl_train_part *part, int64_t n, void *data)
 
         if (part->dtype == PDL_I32)
             ((int32_t *)data)[i] = (int32_t)(x % 10);
+        else if (part->dtype == PDL_BF16)
+            ((uint16_t *)data)[i] = pdl_to_bf16((float)x / 504 - 1);
         else if (part->dtype == PDL_F32)
             ((float *)data)[i] = (float)x / 504 - 1;
     }
@@ -136,9 +138,9 @@ static enum pdl_status fill(void *ctx, int64_t first, int model_tensor,
             return pdl_fail(err, PDL_ENOMEM, "out of memory for samples");
         make_up(part, n, kept->at);
     }
-    if ((part->dtype == PDL_I32 || part->dtype == PDL_F32) &&
-        !is_given(w, kept, part->data))
-        memcpy(part->data, kept->at, (size_t)n * 4);
+    if (part->dtype != PDL_F64 && !is_given(w, kept, part->data))
+        memcpy(part->data, kept->at,
+               (size_t)(n * pdl_dtype_bits(part->dtype) / 8));
     return PDL_OK;
 }
 
@@ -159,7 +161,8 @@ static int ascending(const void *a, const void *b)
 static enum pdl_status step(pdl_trainer *t, struct watch *w, int64_t i,
                             struct pdl_err *err)
 {
-    struct pdl_train_feed feed = {fill, w, w->device ? advance : NULL};
+    struct pdl_train_feed feed = {
+        .fill = fill, .ctx = w, .advance = w->device ? advance : NULL};
     struct pdl_train_result result;
 
     w->last_s = pdl_cpu_s();

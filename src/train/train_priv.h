@@ -25,7 +25,6 @@ void train_walk(struct train_walk *w, const struct train_array *to,
 bool train_is_run(const struct train_array *a, const struct pdl_box *region,
                   int64_t *first);
 
-uint16_t train_to_bf16(float f);
 void train_scale(enum pdl_dtype t, void *data, int64_t n, double by);
 /* to = a + b, element by element; to may be one of them. */
 void train_plus(enum pdl_dtype t, void *to, const void *a, const void *b,
@@ -133,6 +132,13 @@ struct train_room {
     struct train_room *next;
 };
 
+/* Such memory that readers have for a while. */
+struct train_place {
+    struct train_room room;
+    bool taken;
+    struct train_place *next;
+};
+
 struct pdl_trainer {
     pdl_arena *arena;
     const struct pdl_plan *plan;
@@ -149,9 +155,9 @@ struct pdl_trainer {
     enum pdl_status device_st; /* the first error, and what it said */
     struct pdl_err device_err;
     struct train_room view, *rooms; /* rooms: to be freed at the end */
-    struct train_staged *staged;    /* the samples of the next step */
-    struct train_room *fed; /* loaded tensors, by tensor and micro-batch */
-    void **wide;            /* loaded tensors as float32, on the device */
+    struct train_place *places;
+    struct train_staged *staged; /* the samples of the next step */
+    struct train_room *fed;      /* loaded tensors, by tensor and micro-batch */
     struct train_transfer *transfers, *waiting; /* free; not yet begun */
 
     /* The plan's tensors, then shadows: what a backend leaves for backward
@@ -260,6 +266,9 @@ void train_empty(pdl_trainer *t, struct train_room *r);
 /* The room, as soon as nobody needs what is in it; and on to the device. */
 enum pdl_status train_room_wait(pdl_trainer *t, struct train_room *r,
                                 int64_t bytes, struct pdl_err *err);
+/* Places of readers: ctx is the trainer. */
+void *train_place(void *ctx, size_t bytes);
+void train_place_back(void *ctx, void *at);
 void train_room_send(pdl_trainer *t, struct train_room *r, void *to,
                      int64_t bytes);
 void train_close_rooms(pdl_trainer *t);
@@ -501,8 +510,10 @@ struct train_ahead {
     bool has[2];            /* inputs, labels */
     struct train_array part[2];
     int64_t samples, each; /* of a micro-batch: this rank's, all */
+    int bytes[2];          /* of a number, as the loader gives it */
     int64_t left;          /* batches that it has not given */
     bool complete;         /* nothing is read but by it */
+    bool lasting;          /* batches lie where a device copies from */
     bool advanced;         /* batch is that of the next step already */
 };
 /* masking.c: tokens to be told */
@@ -618,6 +629,8 @@ enum pdl_status train_samples_check(const struct pdl_dataset *d,
                                     struct pdl_err *err);
 /* Of pdl_train_feed: train_samples are the context. */
 bool train_ahead_advance(void *ctx);
+const void *train_ahead_at(void *ctx, int64_t first, int model_tensor,
+                           const struct pdl_train_part *part);
 enum pdl_status train_samples_fill(void *ctx, int64_t first, int model_tensor,
                                    const struct pdl_train_part *part,
                                    struct pdl_err *err);

@@ -78,6 +78,55 @@ static void batches_are_those_read_by_hand(void **state)
     pdl_io_close(io);
 }
 
+static int places;
+
+static void *place(void *ctx, size_t bytes)
+{
+    assert_ptr_equal(ctx, &places);
+    places++;
+    return malloc(bytes);
+}
+
+static void place_back(void *ctx, void *at)
+{
+    assert_ptr_equal(ctx, &places);
+    places--;
+    free(at);
+}
+
+/* As bfloat16, by several threads, into memory that is the caller's. */
+static void narrow_batches_are_the_wide_ones_rounded(void **state)
+{
+    enum { B = 96, STEPS = 6 };
+    pdl_io *io = digits();
+    struct pdl_loader_options o = options(io, B), n = o;
+    pdl_loader *wide = start(&o), *narrow;
+
+    (void)state;
+    n.narrow = true;
+    n.threads = 5;
+    n.place = place;
+    n.place_back = place_back;
+    n.ctx = &places;
+    narrow = start(&n);
+    assert_int_equal(places, 6); /* three batches, inputs and labels */
+    for (int step = 0; step < STEPS; step++) {
+        struct pdl_batch a, b;
+        static uint16_t want[B * 64];
+
+        assert_int_equal(pdl_loader_next(wide, &a, NULL), PDL_OK);
+        assert_int_equal(pdl_loader_next(narrow, &b, NULL), PDL_OK);
+        for (int i = 0; i < B * 64; i++)
+            want[i] = pdl_to_bf16(((const float *)a.input)[i]);
+        assert_memory_equal(want, b.input, sizeof want);
+        assert_memory_equal(a.target, b.target, B * 4);
+    }
+    pdl_loader_destroy(wide);
+    pdl_loader_destroy(narrow);
+    assert_int_equal(places, 0);
+    pdl_io_close(io);
+}
+
 /* What p ranks get of a step is what one gets; and starting there gives what
  * going there gives. */
 static void ranks_and_restarts_change_nothing(void **state)
@@ -302,6 +351,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(batches_are_those_read_by_hand),
+        cmocka_unit_test(narrow_batches_are_the_wide_ones_rounded),
         cmocka_unit_test(ranks_and_restarts_change_nothing),
         cmocka_unit_test(micro_batches_come_one_after_another),
         cmocka_unit_test(a_short_last_batch_is_kept_or_dropped),

@@ -223,33 +223,57 @@ static void the_gradient_of_the_logits_lies_where_they_did(void **state)
     pdl_arena_destroy(a);
 }
 
+static void has_the_bits(const struct example *e, const struct job *host,
+                         int seed, bool ahead)
+{
+    struct job twin = *host;
+    struct pdl_err err;
+    char device[32];
+
+    snprintf(device, sizeof device, "twin:%d", seed);
+    twin.opt.device = device;
+    twin.ahead = ahead;
+    if (run(&twin, &err) != PDL_OK)
+        fail_msg("%s, %s: %s", e->strategy, device, err.msg);
+    if (!same(host, &twin))
+        fail_msg("%s, %s, %s: not the bits of the host", e->model, e->strategy,
+                 device);
+    forget(&twin);
+}
+
 static void the_twin_has_the_bits_of_the_host(void **state)
 {
     int seeds = effort(1, 2, 20);
 
     (void)state;
-    for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
+    for (int i = 0; i < (int)(sizeof examples / sizeof *examples); i++) {
         pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
-        struct job host = job_of(a, &examples[i]), twin = host;
+        struct job host = job_of(a, &examples[i]);
         struct pdl_err err;
 
         if (run(&host, &err) != PDL_OK)
             fail_msg("%s: %s", examples[i].strategy, err.msg);
-        for (int s = 0; s < seeds; s++) {
-            char device[32];
-
-            snprintf(device, sizeof device, "twin:%d", s);
-            twin.opt.device = device;
-            if (run(&twin, &err) != PDL_OK)
-                fail_msg("%s, %s: %s", examples[i].strategy, device, err.msg);
-            if (!same(&host, &twin))
-                fail_msg("%s, %s, %s: not the bits of the host",
-                         examples[i].model, examples[i].strategy, device);
-            forget(&twin);
-        }
+        for (int s = 0; s < seeds; s++)
+            has_the_bits(&examples[i], &host, 100 * s + i, (s + i) % 2 == 0);
         forget(&host);
         pdl_arena_destroy(a);
     }
+}
+
+/* A reader goes on to its next samples when these are on the device: many
+ * orders of one short plan. */
+static void samples_lie_still_until_they_are_copied(void **state)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct job host = job_of(a, &examples[0]);
+    struct pdl_err err;
+
+    (void)state;
+    assert_int_equal(run(&host, &err), PDL_OK);
+    for (int s = 0; s < 24; s++)
+        has_the_bits(&examples[0], &host, s, true);
+    forget(&host);
+    pdl_arena_destroy(a);
 }
 
 /* ---- time ----------------------------------------------------------------------- */
@@ -305,7 +329,7 @@ static void a_device_times_its_operations(void **state)
 
 /* Some of the orders show the fault: as a wrong number, or as a loss that is
  * none. */
-static void finds(const struct example *e, enum train_fault fault)
+static void finds(const struct example *e, enum train_fault fault, bool ahead)
 {
     pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
     struct job host = job_of(a, e), twin = host;
@@ -315,6 +339,7 @@ static void finds(const struct example *e, enum train_fault fault)
     if (run(&host, &err) != PDL_OK)
         fail_msg("%s: %s", e->strategy, err.msg);
     twin.fault = fault;
+    twin.ahead = ahead;
     for (int s = 0; s < 5; s++) {
         char device[32];
 
@@ -331,14 +356,15 @@ static void finds(const struct example *e, enum train_fault fault)
 static void a_missing_event_is_found(void **state)
 {
     (void)state;
-    finds(&examples[2], TRAIN_FAULT_NO_EVENT);
-    finds(&examples[9], TRAIN_FAULT_NO_EVENT);
+    finds(&examples[2], TRAIN_FAULT_NO_EVENT, false);
+    finds(&examples[9], TRAIN_FAULT_NO_EVENT, false);
+    finds(&examples[0], TRAIN_FAULT_NO_EVENT, true);
 }
 
 static void memory_freed_too_early_is_found(void **state)
 {
     (void)state;
-    finds(&examples[9], TRAIN_FAULT_EARLY_FREE);
+    finds(&examples[9], TRAIN_FAULT_EARLY_FREE, false);
 }
 
 static int first_compute(const struct pdl_plan *p)
@@ -404,6 +430,7 @@ int main(void)
         cmocka_unit_test(what_is_done_again_is_of_its_step),
         cmocka_unit_test(a_step_is_kept_but_for_what_the_host_reads),
         cmocka_unit_test(the_twin_has_the_bits_of_the_host),
+        cmocka_unit_test(samples_lie_still_until_they_are_copied),
         cmocka_unit_test(a_device_times_its_operations),
         cmocka_unit_test(a_missing_event_is_found),
         cmocka_unit_test(memory_freed_too_early_is_found),

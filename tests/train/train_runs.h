@@ -11,13 +11,25 @@
 
 enum { STEPS = 3, MAX_RANKS = 8 };
 
+/* A reader whose samples may be copied from where they lie until it goes on:
+ * then they are others'. */
+enum { MOST_READ = 64 };
+struct reader {
+    struct pdl_train_noise noise;
+    char *at[MOST_READ];
+    size_t bytes[MOST_READ];
+    int n;
+};
+
 struct job {
     const struct pdl_plan *plan;
     struct pdl_train_options opt;
     enum train_fault fault;
     int fault_op;
+    bool ahead; /* samples lie with a reader that goes on to the next */
     double loss[STEPS];
     struct pdl_buf state[MAX_RANKS];
+    struct reader reader[MAX_RANKS];
 };
 
 static inline const struct pdl_plan *lowered(pdl_arena *a, const char *model,
@@ -52,20 +64,60 @@ static inline void keep_state(pdl_trainer *t, struct pdl_buf *to)
     }
 }
 
+static inline enum pdl_status reader_fill(void *ctx, int64_t first,
+                                          int model_tensor,
+                                          const struct pdl_train_part *part,
+                                          struct pdl_err *err)
+{
+    return pdl_train_noise(&((struct reader *)ctx)->noise, first, model_tensor,
+                           part, err);
+}
+
+static inline const void *reader_at(void *ctx, int64_t first, int model_tensor,
+                                    const struct pdl_train_part *part)
+{
+    struct reader *r = ctx;
+    struct pdl_train_part mine = *part;
+    struct pdl_err err;
+
+    assert_true(r->n < MOST_READ);
+    r->bytes[r->n] =
+        (size_t)(pdl_box_volume(&part->box) * pdl_dtype_bits(part->dtype) / 8);
+    mine.data = r->at[r->n] = calloc(1, r->bytes[r->n] + 1);
+    assert_non_null(mine.data);
+    assert_int_equal(reader_fill(ctx, first, model_tensor, &mine, &err),
+                     PDL_OK);
+    return r->at[r->n++];
+}
+
+static inline bool reader_advance(void *ctx)
+{
+    struct reader *r = ctx;
+
+    for (int i = 0; i < r->n; i++)
+        memset(r->at[i], 0x01, r->bytes[i]);
+    r->noise.first += r->noise.plan->batch;
+    return true;
+}
+
 /* A trainer that has done its steps; the caller closes it. */
 static inline enum pdl_status train_steps(struct job *j, pdl_comm *comm,
                                           pdl_trainer **out,
                                           struct pdl_err *err)
 {
-    struct pdl_train_noise noise = {.plan = j->plan, .seed = 3};
-    struct pdl_train_feed feed = {.fill = pdl_train_noise, .ctx = &noise};
+    struct reader *reader = &j->reader[pdl_comm_rank(comm)];
+    struct pdl_train_feed feed = {.fill = reader_fill,
+                                  .ctx = reader,
+                                  .advance = j->ahead ? reader_advance : NULL,
+                                  .at = j->ahead ? reader_at : NULL};
     enum pdl_status st =
         train_open(j->plan, comm, &j->opt, j->fault, j->fault_op, out, err);
 
+    *reader = (struct reader){.noise = {.plan = j->plan, .seed = 3}};
     for (int k = 0; k < STEPS && st == PDL_OK; k++) {
         struct pdl_train_result r;
 
-        noise.first = k * j->plan->batch;
+        reader->noise.first = k * j->plan->batch;
         st = pdl_trainer_step(*out, k, 0.05, &feed, &r, err);
         if (st == PDL_OK && pdl_comm_rank(comm) == 0)
             j->loss[k] = r.loss;
@@ -88,15 +140,21 @@ static inline enum pdl_status body(void *ctx, pdl_comm *comm,
 
 static inline enum pdl_status run(struct job *j, struct pdl_err *err)
 {
-    for (int r = 0; r < MAX_RANKS; r++)
+    for (int r = 0; r < MAX_RANKS; r++) {
         pdl_buf_init(&j->state[r]);
+        j->reader[r].n = 0;
+    }
     return pdl_train_virtual((int)j->plan->mesh->pes, 60, body, j, err);
 }
 
 static inline void forget(struct job *j)
 {
-    for (int r = 0; r < MAX_RANKS; r++)
+    for (int r = 0; r < MAX_RANKS; r++) {
         pdl_buf_free(&j->state[r]);
+        for (int i = 0; i < j->reader[r].n; i++)
+            free(j->reader[r].at[i]);
+        j->reader[r].n = 0;
+    }
 }
 
 static inline bool same(const struct job *a, const struct job *b)

@@ -25,8 +25,9 @@ static bool only_part(const pdl_trainer *t, int k, struct train_array *out)
             continue;
         if ((!label && train_inputs(p->model) > 1) || pdl_plan_dealt(p, i))
             return false; /* several runs of positions */
-        if (found && (!train_same_box(&a->box, &out->box) ||
-                      a->channels_last != out->channels_last))
+        if (found &&
+            (!train_same_box(&a->box, &out->box) ||
+             a->channels_last != out->channels_last || a->dtype != out->dtype))
             return false;
         *out = *a;
         found = true;
@@ -70,6 +71,7 @@ enum pdl_status train_ahead_open(struct train_samples *s, pdl_trainer *t,
                                  int64_t first, int64_t last,
                                  struct pdl_err *err)
 {
+    const struct pdl_dataset *d = pdl_io_describe(s->io);
     struct train_ahead *h = &s->ahead;
     /* where a device computes, the host's threads have nothing else to do */
     struct pdl_loader_options o =
@@ -103,6 +105,15 @@ enum pdl_status train_ahead_open(struct train_samples *s, pdl_trainer *t,
     o.channels_last = h->has[0] && h->part[0].channels_last;
     o.first_step = first;
     o.last_step = last;
+    o.narrow = h->has[0] && h->part[0].dtype == PDL_BF16 && !d->input.integer;
+    h->bytes[0] = o.narrow ? 2 : 4;
+    h->bytes[1] = 4;
+    h->lasting = t->device != NULL;
+    if (h->lasting) {
+        o.place = train_place;
+        o.place_back = train_place_back;
+        o.ctx = t;
+    }
     h->samples = o.hi - o.lo;
     h->each = t->plan->batch / t->plan->micro_batches;
     if (first < last && (o.input || o.target))
@@ -164,8 +175,25 @@ const void *train_ahead_find(const struct train_samples *s, int64_t first,
     if (!h->loader || !h->has[k] || !all ||
         !train_same_box(&part->box, &h->part[k].box))
         return NULL;
-    /* both kinds have four bytes */
-    return all + first / h->each * h->samples * pdl_box_volume(&one) * 4;
+    return all +
+           first / h->each * h->samples * pdl_box_volume(&one) * h->bytes[k];
+}
+
+/* What tokens are masked in, or another type is made of, is filled in. */
+const void *train_ahead_at(void *ctx, int64_t first, int model_tensor,
+                           const struct pdl_train_part *part)
+{
+    const struct train_samples *s = ctx;
+    const struct pdl_dataset *d = pdl_io_describe(s->io);
+    bool label = model_tensor < 0;
+    bool integer = label ? d->target.integer : d->input.integer;
+    enum pdl_dtype given = integer                      ? PDL_I32
+                           : s->ahead.bytes[label] == 2 ? PDL_BF16
+                                                        : PDL_F32;
+
+    if (!s->ahead.lasting || s->mask.count > 0 || part->dtype != given)
+        return NULL;
+    return train_ahead_find(s, first, part, label);
 }
 
 enum pdl_status train_pass_begin(struct train_samples *s, pdl_trainer *t,
@@ -182,7 +210,8 @@ enum pdl_status train_pass_batch(struct train_samples *s, pdl_trainer *t,
                                  int64_t at, struct pdl_train_result *out,
                                  struct pdl_err *err)
 {
-    struct pdl_train_feed feed = {train_samples_fill, s, train_ahead_advance};
+    struct pdl_train_feed feed = {train_samples_fill, s, train_ahead_advance,
+                                  train_ahead_at};
     int64_t left = s->end - at, batch = t->plan->batch;
     enum pdl_status st = train_ahead_next(s, err);
 

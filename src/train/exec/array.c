@@ -135,16 +135,6 @@ static float from_bf16(uint16_t h)
     return f;
 }
 
-uint16_t train_to_bf16(float f)
-{
-    uint32_t u;
-
-    memcpy(&u, &f, sizeof u);
-    if ((u & 0x7fffffff) > 0x7f800000)
-        return (uint16_t)(u >> 16 | 0x40); /* stays not a number */
-    return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
-}
-
 void train_scale(enum pdl_dtype t, void *data, int64_t n, double by)
 {
     float f = (float)by;
@@ -154,7 +144,7 @@ void train_scale(enum pdl_dtype t, void *data, int64_t n, double by)
             ((double *)data)[i] *= by;
         else if (t == PDL_BF16)
             ((uint16_t *)data)[i] =
-                train_to_bf16(from_bf16(((uint16_t *)data)[i]) * f);
+                pdl_to_bf16(from_bf16(((uint16_t *)data)[i]) * f);
         else
             ((float *)data)[i] *= f;
 }
@@ -212,7 +202,7 @@ void pdl_train_put(const struct pdl_train_part *p, const int64_t *i, double v)
         ((int32_t *)p->data)[at] = (int32_t)v;
         break;
     case PDL_BF16:
-        ((uint16_t *)p->data)[at] = train_to_bf16((float)v);
+        ((uint16_t *)p->data)[at] = pdl_to_bf16((float)v);
         break;
     case PDL_U8:
         ((uint8_t *)p->data)[at] = (uint8_t)v;

@@ -138,7 +138,7 @@ enum pdl_status train_average_in(struct train_loop *l, struct pdl_err *err)
             continue;
         }
         for (int64_t k = 0; k < a->n; k++)
-            ((uint16_t *)p->data)[k] = train_to_bf16(((float *)a->mean)[k]);
+            ((uint16_t *)p->data)[k] = pdl_to_bf16(((float *)a->mean)[k]);
     }
     return st == PDL_OK ? train_state_send(l->t, err) : st;
 }

@@ -204,6 +204,38 @@ void train_empty(pdl_trainer *t, struct train_room *r)
     r->bytes = 0;
 }
 
+/* Memory for readers that come and go, one each epoch: to lock it takes longer
+ * than to read a batch of small samples. */
+void *train_place(void *ctx, size_t bytes)
+{
+    pdl_trainer *t = ctx;
+    struct train_place *p = t->places;
+
+    while (p && (p->taken || p->room.bytes < (int64_t)bytes))
+        p = p->next;
+    if (!p) {
+        p = PDL_NEW(t->arena, struct train_place, 1);
+        if (!p || !train_grow(t, &p->room, (int64_t)bytes))
+            return NULL;
+        p->room.next = t->rooms;
+        t->rooms = &p->room;
+        p->next = t->places;
+        t->places = p;
+    }
+    p->taken = true;
+    return p->room.at;
+}
+
+void train_place_back(void *ctx, void *at)
+{
+    struct train_place *p = ((pdl_trainer *)ctx)->places;
+
+    while (p && (p->room.at != at || !p->taken))
+        p = p->next;
+    if (p)
+        p->taken = false;
+}
+
 void *train_view(pdl_trainer *t, void *at, int64_t bytes)
 {
     struct pdl_err err;
@@ -394,8 +426,7 @@ static void run_narrow(const void *args, void *const *at)
     const float *from = at[1];
     int64_t n = *(const int64_t *)args;
 
-    for (int64_t i = 0; i < n; i++)
-        ((uint16_t *)at[0])[i] = train_to_bf16(from[i]);
+    pdl_narrow(from, n, at[0]);
 }
 
 static void convert(pdl_trainer *t, const struct train_work *work,

@@ -166,8 +166,6 @@ static void give_back(pdl_trainer *t)
     char *from[] = {t->memory, t->scratch};
 
     train_staged_close(t);
-    for (int i = 0; t->wide && i < t->plan->ntensors; i++)
-        train_give_memory(t, t->wide[i]);
     for (int i = 0; i < 2 && !t->opt.room; i++)
         if (!t->device)
             (void)!pdl_comm_free(t->world, from[i], NULL);
@@ -184,8 +182,7 @@ static enum pdl_status open_rooms(pdl_trainer *t, struct pdl_err *err)
     if (!t->device)
         return PDL_OK;
     t->fed = PDL_NEW(t->arena, struct train_room, n + 1);
-    t->wide = PDL_NEW(t->arena, void *, t->plan->ntensors + 1);
-    if (!t->fed || !t->wide)
+    if (!t->fed)
         return pdl_fail(err, PDL_ENOMEM, "out of memory for samples");
     for (int64_t i = 0; i < n; i++) {
         t->fed[i].next = t->rooms;

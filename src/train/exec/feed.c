@@ -127,31 +127,35 @@ static void find_ids(struct train_samples *s, int64_t first,
 }
 
 /* A batch of images is more than one core copies in the time of a step of a
- * device. */
-static void copy(char *to, const char *from, int64_t bytes)
+ * device. narrow: from floats. */
+static void copy(char *to, const char *from, int64_t bytes, bool narrow)
 {
     int64_t piece = INT64_C(4) << 20, n = (bytes + piece - 1) / piece;
 
-    if (n < 2) {
-        memcpy(to, from, (size_t)bytes);
-        return;
-    }
-#pragma omp parallel for
+#pragma omp parallel for if (n > 1)
     for (int64_t i = 0; i < n; i++) {
         int64_t at = i * piece, left = bytes - at;
+        int64_t some = left < piece ? left : piece;
 
-        memcpy(to + at, from + at, (size_t)(left < piece ? left : piece));
+        if (narrow)
+            pdl_narrow((const float *)(const void *)(from + 2 * at), some / 2,
+                       (uint16_t *)(void *)(to + at));
+        else
+            memcpy(to + at, from + at, (size_t)some);
     }
 }
 
-/* The reader gives floats or int32; a plan may keep something else. */
+/* The reader gives floats or int32, or what is asked for at once; a plan may
+ * keep something else. */
 static void convert(const struct pdl_train_part *part, const void *from,
-                    bool integer)
+                    enum pdl_dtype given)
 {
     int64_t n = pdl_box_volume(&part->box);
+    bool integer = given == PDL_I32;
+    bool narrow = part->dtype == PDL_BF16 && given == PDL_F32;
 
-    if (part->dtype == (integer ? PDL_I32 : PDL_F32)) {
-        copy(part->data, from, 4 * n);
+    if (part->dtype == given || narrow) {
+        copy(part->data, from, pdl_dtype_bits(part->dtype) / 8 * n, narrow);
         return;
     }
     for (int64_t i = 0; i < n; i++) {
@@ -163,7 +167,7 @@ static void convert(const struct pdl_train_part *part, const void *from,
         else if (part->dtype == PDL_I32)
             ((int32_t *)part->data)[i] = (int32_t)v;
         else if (part->dtype == PDL_BF16)
-            ((uint16_t *)part->data)[i] = train_to_bf16((float)v);
+            ((uint16_t *)part->data)[i] = pdl_to_bf16((float)v);
         else
             ((float *)part->data)[i] = (float)v;
     }
@@ -178,7 +182,8 @@ enum pdl_status train_samples_fill(void *ctx, int64_t first, int model_tensor,
     bool label = model_tensor < 0;
     bool hidden = s->mask.count > 0; /* labels are what the mask hides */
     bool integer = label && !hidden ? d->target.integer : d->input.integer;
-    bool direct = integer ? part->dtype == PDL_I32 : part->dtype == PDL_F32;
+    enum pdl_dtype given = integer ? PDL_I32 : PDL_F32;
+    bool direct = part->dtype == given;
     struct pdl_read r = {.split = s->split,
                          .samples = s->ids,
                          .nsamples = part->box.hi[0] - part->box.lo[0],
@@ -195,8 +200,8 @@ enum pdl_status train_samples_fill(void *ctx, int64_t first, int model_tensor,
         shift(&r.box, train_begins_at(s->model, model_tensor));
     if (!ahead || hidden)
         find_ids(s, first, &part->box);
-    if (ahead) { /* numbers of four bytes, as the reader gives them */
-        convert(part, ahead, integer);
+    if (ahead) {
+        convert(part, ahead, s->ahead.bytes[label] == 2 ? PDL_BF16 : given);
         train_mask(s, part, label);
         return PDL_OK;
     }
@@ -205,7 +210,7 @@ enum pdl_status train_samples_fill(void *ctx, int64_t first, int model_tensor,
     st = label && !hidden ? pdl_io_target(s->io, &r, to, err)
                           : pdl_io_input(s->io, &r, to, err);
     if (st == PDL_OK && !direct)
-        convert(part, to, integer);
+        convert(part, to, given);
     if (st == PDL_OK)
         train_mask(s, part, label);
     s->seconds += pdl_clock_s() - from;

@@ -90,5 +90,6 @@ struct pdl_train_feed pdl_train_list_feed(pdl_train_list *l, const int64_t *ids,
         l->ids[i] = ids[i % n];
     l->samples.list = l->ids;
     l->samples.end = l->batch;
-    return (struct pdl_train_feed){train_samples_fill, &l->samples, NULL};
+    return (struct pdl_train_feed){.fill = train_samples_fill,
+                                   .ctx = &l->samples};
 }

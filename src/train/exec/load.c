@@ -41,23 +41,6 @@ static enum pdl_status load_runs(pdl_trainer *t, int tensor,
     return room ? st : pdl_fail(err, PDL_ENOMEM, "out of memory for samples");
 }
 
-/* Readers give float32: a device makes bfloat16 of it faster than they do. */
-static enum pdl_status send_wide(pdl_trainer *t, int tensor,
-                                 struct train_room *room, void *to,
-                                 struct pdl_err *err)
-{
-    int64_t n = train_array_elements(&t->arrays[tensor]);
-    enum pdl_status st =
-        t->wide[tensor] ? PDL_OK
-                        : train_take_memory(t, 4 * n, &t->wide[tensor], err);
-
-    if (st != PDL_OK)
-        return st;
-    train_room_send(t, room, t->wide[tensor], 4 * n);
-    train_narrow(t, t->wide[tensor], to, n);
-    return PDL_OK;
-}
-
 static enum pdl_status load_tensor(pdl_trainer *t, int tensor,
                                    const struct train_loading *l,
                                    struct pdl_err *err)
@@ -69,7 +52,6 @@ static enum pdl_status load_tensor(pdl_trainer *t, int tensor,
         t->device ? &t->fed[tensor * t->micros + micro] : NULL;
     struct pdl_train_part part = train_part_of(t, tensor, micro);
     bool dealt = pdl_plan_dealt(t->plan, tensor);
-    bool wide = room && part.dtype == PDL_BF16 && !dealt;
     void *at = part.data;
     bool taken = false;
     enum pdl_status st = PDL_OK;
@@ -78,24 +60,20 @@ static enum pdl_status load_tensor(pdl_trainer *t, int tensor,
     if (taken || st != PDL_OK)
         return st;
     if (room) {
-        st = train_room_wait(t, room, wide ? 2 * bytes : bytes, err);
+        st = train_room_wait(t, room, bytes, err);
         part.data = room->at;
     }
-    if (wide)
-        part.dtype = PDL_F32;
     if (st != PDL_OK)
         return st;
     if (train_is_constant(t->plan, tensor)) /* token type 0, say */
-        memset(part.data, 0, (size_t)(wide ? 2 * bytes : bytes));
+        memset(part.data, 0, (size_t)bytes);
     else if (dealt)
         st = load_runs(t, tensor, &part, l, err);
     else
         st = l->feed->fill(l->feed->ctx, l->first,
                            x->kind == PDL_PLAN_LABEL ? -1 : x->model_tensor,
                            &part, err);
-    if (st == PDL_OK && wide)
-        st = send_wide(t, tensor, room, at, err);
-    else if (st == PDL_OK && room)
+    if (st == PDL_OK && room)
         train_room_send(t, room, at, bytes);
     return st;
 }

@@ -334,7 +334,7 @@ static enum pdl_status one_step(struct train_loop *l, bool *stop,
                                 struct pdl_err *err)
 {
     struct pdl_train_feed feed = {train_samples_fill, &l->train,
-                                  train_ahead_advance};
+                                  train_ahead_advance, train_ahead_at};
     double from = pdl_clock_s(), cpu = pdl_cpu_s(), seconds, rate, lr;
     struct pdl_train_result r;
     enum pdl_status st;

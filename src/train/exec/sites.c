@@ -198,7 +198,7 @@ static enum pdl_status meet(struct train_loop *l, struct pdl_err *err)
             outer(s, w);
         memcpy(w->from->part.data, w->mean, bytes_of(w));
         for (int64_t k = 0; p->dtype == PDL_BF16 && k < w->n; k++)
-            ((uint16_t *)p->data)[k] = train_to_bf16(((float *)w->mean)[k]);
+            ((uint16_t *)p->data)[k] = pdl_to_bf16(((float *)w->mean)[k]);
     }
     return st == PDL_OK ? pdl_trainer_send(l->t, err) : st;
 }

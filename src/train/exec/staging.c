@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Samples of the next step go to the device while it computes this one: from
- * the reader's memory to memory that copies take without a detour, and on, in
- * the stream of copies. A step that finds its samples there waits for no
- * reader and no bus. There are two places, used in turn: a step that is run
- * again (hunt.c) finds its own samples still there. */
+ * Samples of the next step go to the device while it computes this one, in the
+ * stream of copies: from where their reader put them, if copies may begin
+ * there, else from a room that they are put into. A step that finds its samples
+ * there waits for no reader and no bus. There are two places, used in turn: a
+ * step that is run again (hunt.c) finds its own samples still there. */
 #include "train/train_priv.h"
 
 struct staged {
@@ -19,6 +19,7 @@ struct train_staged {
     int now;             /* place of this step's samples */
     bool here, next;     /* this step's, the next one's are staged */
     const void *whose;   /* the next one's: of which feed */
+    uint64_t last;       /* the latest copy of samples; 0: waited for */
     enum pdl_status st;  /* of the next one's: told when they are wanted */
     struct pdl_err err;
 };
@@ -45,32 +46,25 @@ static bool is_staged(const pdl_trainer *t, int tensor)
            !train_is_constant(t->plan, tensor);
 }
 
-/* Readers give numbers of four bytes. */
-static bool is_wide(const pdl_trainer *t, int tensor)
-{
-    return t->arrays[tensor].dtype == PDL_BF16;
-}
-
-static int64_t staged_bytes(const pdl_trainer *t, int tensor)
-{
-    return is_wide(t, tensor) ? 4 * train_array_elements(&t->arrays[tensor])
-                              : train_array_bytes(&t->arrays[tensor]);
-}
-
-static enum pdl_status fill(pdl_trainer *t, int tensor, int micro, void *to,
+/* Where the samples are to be copied from: where their reader put them, or a
+ * room that they are put into. */
+static enum pdl_status find(pdl_trainer *t, int tensor, int micro,
                             const struct pdl_train_feed *feed,
-                            struct pdl_err *err)
+                            const void **from, struct pdl_err *err)
 {
     const struct pdl_plan_tensor *x = &t->plan->tensors[tensor];
+    struct train_room *room = &t->staged->each[tensor * t->micros + micro].room;
     struct pdl_train_part part = train_part_of(t, tensor, micro);
     int64_t first = micro * (t->plan->batch / t->micros);
+    int of = x->kind == PDL_PLAN_LABEL ? -1 : x->model_tensor;
+    enum pdl_status st;
 
-    part.data = to;
-    if (is_wide(t, tensor))
-        part.dtype = PDL_F32;
-    return feed->fill(feed->ctx, first,
-                      x->kind == PDL_PLAN_LABEL ? -1 : x->model_tensor, &part,
-                      err);
+    *from = feed->at ? feed->at(feed->ctx, first, of, &part) : NULL;
+    if (*from)
+        return PDL_OK;
+    st = train_room_wait(t, room, train_array_bytes(&t->arrays[tensor]), err);
+    *from = part.data = room->at;
+    return st == PDL_OK ? feed->fill(feed->ctx, first, of, &part, err) : st;
 }
 
 /* Memory that nothing else touches: not even to make it zeros, in another
@@ -90,21 +84,21 @@ static enum pdl_status stage_one(pdl_trainer *t, int tensor, int micro,
 {
     struct staged *s = &t->staged->each[tensor * t->micros + micro];
     int place = !t->staged->now;
-    int64_t bytes = staged_bytes(t, tensor);
-    enum pdl_status st = train_room_wait(t, &s->room, bytes, err);
+    int64_t bytes = train_array_bytes(&t->arrays[tensor]);
+    const void *from = NULL;
+    enum pdl_status st = find(t, tensor, micro, feed, &from, err);
 
     if (st == PDL_OK && !s->at[place])
         st = take(t, bytes, &s->at[place], err);
-    if (st == PDL_OK)
-        st = fill(t, tensor, micro, s->room.at, feed, err);
     if (st != PDL_OK)
         return st;
     if (s->used[place] && t->fault != TRAIN_FAULT_NO_EVENT)
         t->device->wait(t->backend_state, TRAIN_COPIES, s->used[place]);
     st = t->device->copy(t->backend_state, TRAIN_COPIES, TRAIN_TO_DEVICE,
-                         s->at[place], s->room.at, bytes, err);
+                         s->at[place], from, bytes, err);
     s->sent[place] = t->device->record(t->backend_state, TRAIN_COPIES);
-    s->room.busy = s->sent[place];
+    s->room.busy = from == s->room.at ? s->sent[place] : s->room.busy;
+    t->staged->last = s->sent[place];
     return st;
 }
 
@@ -120,26 +114,22 @@ static bool may_stage(const pdl_trainer *t, const struct pdl_train_feed *feed)
     return true;
 }
 
-/* From now on samples come by another way. */
-static enum pdl_status give_wide(pdl_trainer *t, struct pdl_err *err)
+/* The reader goes on: what was copied from its memory is on the device. */
+static enum pdl_status let_go(pdl_trainer *t, struct pdl_err *err)
 {
-    enum pdl_status st = PDL_OK;
+    uint64_t last = t->staged->last;
 
-    for (int i = 0; i < t->plan->ntensors && st == PDL_OK; i++) {
-        if (!t->wide[i])
-            continue;
-        st = train_settled(t, err); /* nobody reads it any more */
-        train_give_memory(t, t->wide[i]);
-        t->wide[i] = NULL;
-        t->sizes.taken -= 4 * train_array_elements(&t->arrays[i]);
-    }
-    return st;
+    t->staged->last = 0;
+    return last && t->fault != TRAIN_FAULT_NO_EVENT
+               ? t->device->finish(t->backend_state, last, err)
+               : PDL_OK;
 }
 
 enum pdl_status train_stage(pdl_trainer *t, const struct pdl_train_feed *feed,
                             struct pdl_err *err)
 {
     struct train_staged *s;
+    enum pdl_status st;
 
     if ((t->staged && t->staged->next) || !may_stage(t, feed))
         return PDL_OK;
@@ -148,9 +138,10 @@ enum pdl_status train_stage(pdl_trainer *t, const struct pdl_train_feed *feed,
     s = t->staged;
     if (!s)
         return pdl_fail(err, PDL_ENOMEM, "out of memory for samples");
-    if (!feed->advance(feed->ctx))
-        return PDL_OK;
-    s->st = give_wide(t, &s->err);
+    st = let_go(t, err);
+    if (st != PDL_OK || !feed->advance(feed->ctx))
+        return st;
+    s->st = PDL_OK;
     s->next = true;
     s->whose = feed->ctx;
     for (int i = 0; i < t->plan->ntensors; i++)
@@ -195,11 +186,7 @@ enum pdl_status train_staged_take(pdl_trainer *t, int tensor, int64_t micro,
     x = &s->each[tensor * t->micros + micro];
     if (t->fault != TRAIN_FAULT_NO_EVENT)
         t->device->wait(t->backend_state, TRAIN_COMPUTE, x->sent[s->now]);
-    if (is_wide(t, tensor))
-        train_narrow(t, x->at[s->now], to,
-                     train_array_elements(&t->arrays[tensor]));
-    else
-        train_move(t, to, x->at[s->now], staged_bytes(t, tensor));
+    train_move(t, to, x->at[s->now], train_array_bytes(&t->arrays[tensor]));
     x->used[s->now] = t->device->record(t->backend_state, TRAIN_COMPUTE);
     return PDL_OK;
 }

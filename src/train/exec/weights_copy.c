@@ -46,7 +46,7 @@ static void put(enum pdl_dtype t, void *p, int64_t i, double v)
     if (t == PDL_F64)
         ((double *)p)[i] = v;
     else if (t == PDL_BF16)
-        ((uint16_t *)p)[i] = train_to_bf16((float)v);
+        ((uint16_t *)p)[i] = pdl_to_bf16((float)v);
     else
         ((float *)p)[i] = (float)v;
 }
