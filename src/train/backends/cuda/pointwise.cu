@@ -5,17 +5,19 @@
  * thread and access. */
 #include "device.cuh"
 
-static __device__ __forceinline__ float sigmoid(float x)
+template <class T> static __device__ __forceinline__ float sigmoid(float x)
 {
-    return 1 / (1 + expf(-x));
+    return quotient((const T *)0, 1, 1 + power((const T *)0, -x));
 }
 
-/* Of the tanh form of GELU (Hendrycks & Gimpel, 2016). */
+/* Of the tanh form of GELU (Hendrycks & Gimpel, 2016), twice, since
+ * (1 + tanh u) / 2 is the sigmoid of 2 u. */
 static __device__ __forceinline__ float bent(float x)
 {
-    return 0.79788456080286536f * (x + 0.044715f * x * x * x);
+    return 2 * 0.79788456080286536f * (x + 0.044715f * x * x * x);
 }
 
+template <class T>
 static __device__ __forceinline__ float value(enum cuda_function f, float x)
 {
     switch (f) {
@@ -26,11 +28,11 @@ static __device__ __forceinline__ float value(enum cuda_function f, float x)
     case CUDA_GELU:
         return 0.5f * x * (1 + erff(x * 0.70710678118654752f));
     case CUDA_GELU_TANH:
-        return 0.5f * x * (1 + tanhf(bent(x)));
+        return x * sigmoid<T>(bent(x));
     case CUDA_SILU:
-        return x * sigmoid(x);
+        return x * sigmoid<T>(x);
     case CUDA_SIGMOID:
-        return sigmoid(x);
+        return sigmoid<T>(x);
     case CUDA_TANH:
         return tanhf(x);
     case CUDA_HARD_SIGMOID:
@@ -43,6 +45,7 @@ static __device__ __forceinline__ float value(enum cuda_function f, float x)
 }
 
 /* Of x or of y, as the operators save them. */
+template <class T>
 static __device__ __forceinline__ float slope(enum cuda_function f, float v)
 {
     float s;
@@ -56,11 +59,11 @@ static __device__ __forceinline__ float slope(enum cuda_function f, float v)
         return 0.5f * (1 + erff(v * 0.70710678118654752f)) +
                v * 0.39894228040143268f * expf(-0.5f * v * v);
     case CUDA_GELU_TANH:
-        s = tanhf(bent(v));
-        return 0.5f * (1 + s) + 0.5f * v * (1 - s * s) * 0.79788456080286536f *
-                                    (1 + 3 * 0.044715f * v * v);
+        s = sigmoid<T>(bent(v));
+        return s + v * s * (1 - s) * 2 * 0.79788456080286536f *
+                       (1 + 3 * 0.044715f * v * v);
     case CUDA_SILU:
-        s = sigmoid(v);
+        s = sigmoid<T>(v);
         return s * (1 + v * (1 - s));
     case CUDA_SIGMOID:
         return v * (1 - v);
@@ -89,11 +92,11 @@ __global__ void __launch_bounds__(THREADS)
 
         load<V>(x, i * V, a);
         for (int k = 0; k < V; k++)
-            a[k] = value(F, a[k]);
+            a[k] = value<T>(F, a[k]);
         store<V>(y, i * V, a);
     }
     EACH(i, n % V)
-    put(y, n / V * V + i, value(F, get(x, n / V * V + i)));
+    put(y, n / V * V + i, value<T>(F, get(x, n / V * V + i)));
 }
 
 template <cuda_function F, class T>
@@ -109,14 +112,14 @@ __global__ void __launch_bounds__(THREADS)
         load<V>(dy, i * V, d);
         load<V>(saved, i * V, a);
         for (int k = 0; k < V; k++)
-            d[k] *= slope(F, a[k]);
+            d[k] *= slope<T>(F, a[k]);
         store<V>(dx, i * V, d);
     }
     EACH(i, n % V)
     {
         int64_t j = n / V * V + i;
 
-        put(dx, j, get(dy, j) * slope(F, get(saved, j)));
+        put(dx, j, get(dy, j) * slope<T>(F, get(saved, j)));
     }
 }
 
@@ -145,7 +148,7 @@ cudaError_t train_cuda_unary(cudaStream_t s, enum cuda_type t,
                              enum cuda_function f, int64_t n, const void *x,
                              void *y)
 {
-    int b = blocks_for(n / 4 + 1);
+    int b = blocks_of(n / (t == CUDA_BF16 ? 8 : 4));
 
     BY_TYPE(t, BY_FUNCTION(f, unary<F><<<b, THREADS, 0, s>>>(n, (const T *)x,
                                                              (T *)y)));
@@ -156,7 +159,7 @@ cudaError_t train_cuda_slope(cudaStream_t s, enum cuda_type t,
                              enum cuda_function f, int64_t n, const void *dy,
                              const void *saved, void *dx)
 {
-    int b = blocks_for(n / 4 + 1);
+    int b = blocks_of(n / (t == CUDA_BF16 ? 8 : 4));
 
     BY_TYPE(t, BY_FUNCTION(f, slopes<F><<<b, THREADS, 0, s>>>(
                                   n, (const T *)dy, (const T *)saved,
@@ -196,7 +199,7 @@ cudaError_t train_cuda_join(cudaStream_t s, enum cuda_type t, int product,
 {
     bool even = ((uintptr_t)a | (uintptr_t)b | (uintptr_t)y) % 16 == 0;
     int64_t chunked = even ? n / 8 * 8 : 0;
-    int g = blocks_for(n / 4 + 1);
+    int g = blocks_of(even ? n / (t == CUDA_BF16 ? 8 : 4) : n);
 
     if (product)
         BY_TYPE(t, (joined<true, T><<<g, THREADS, 0, s>>>(
@@ -221,7 +224,7 @@ __global__ void __launch_bounds__(THREADS)
         load<V>(x, i * V, a);
         load<V>(with, i * V, b);
         for (int k = 0; k < V; k++)
-            a[k] = rounded(x, value(F, a[k]));
+            a[k] = rounded(x, value<T>(F, a[k]));
         if (kept)
             store<V>(kept, i * V, a);
         for (int k = 0; k < V; k++)
@@ -246,8 +249,8 @@ __global__ void __launch_bounds__(THREADS)
         load<V>(x, i * V, a);
         load<V>(with, i * V, b);
         for (int k = 0; k < V; k++) {
-            b[k] = rounded(x, d[k] * b[k]) * slope(F, a[k]);
-            d[k] *= rounded(x, value(F, a[k]));
+            b[k] = rounded(x, d[k] * b[k]) * slope<T>(F, a[k]);
+            d[k] *= rounded(x, value<T>(F, a[k]));
         }
         store<V>(dwith, i * V, d);
         store<V>(dx, i * V, b);
@@ -264,7 +267,7 @@ cudaError_t train_cuda_gate(cudaStream_t s, enum cuda_type t, int64_t n,
                             void *y)
 {
     BY_TYPE(t, gated<CUDA_SILU>
-            <<<blocks_for(n / wide<T>::V), THREADS, 0, s>>>(
+            <<<blocks_of(n / wide<T>::V), THREADS, 0, s>>>(
                 n, (const T *)x, (const T *)with, (T *)kept, (T *)y));
     return cudaGetLastError();
 }
@@ -274,7 +277,7 @@ cudaError_t train_cuda_gate_back(cudaStream_t s, enum cuda_type t, int64_t n,
                                  const void *with, void *dx, void *dwith)
 {
     BY_TYPE(t, gated_back<CUDA_SILU>
-            <<<blocks_for(n / wide<T>::V), THREADS, 0, s>>>(
+            <<<blocks_of(n / wide<T>::V), THREADS, 0, s>>>(
                 n, (const T *)dy, (const T *)x, (const T *)with, (T *)dx,
                 (T *)dwith));
     return cudaGetLastError();

@@ -3,6 +3,8 @@
  * Rows of tables by token or position, the loss of each item, rotary positions. */
 #include "device.cuh"
 
+#include <cuda_pipeline.h>
+
 static __device__ __forceinline__ int64_t row_of(const cuda_table &x,
                                                  const int32_t *row, int64_t m)
 {
@@ -74,50 +76,57 @@ static __device__ best better(best a, best b)
     return b.v > a.v || (b.v == a.v && b.i < a.i) ? b : a;
 }
 
-/* Over a block: each value to all threads. */
-static __device__ float block_sum(float v, float *room)
-{
-    v = warp_sum(v);
-    __syncthreads();
-    if ((threadIdx.x & 31) == 0)
-        room[threadIdx.x / 32] = v;
-    __syncthreads();
-    v = 0;
-    for (unsigned w = 0; w < blockDim.x / 32; w++)
-        v += room[w];
-    return v;
-}
-
-static __device__ best block_best(best b, best *room)
+static __device__ best warp_best(best b)
 {
     for (int k = 16; k; k >>= 1)
         b = better(b, {__shfl_xor_sync(~0u, b.v, k),
                        __shfl_xor_sync(~0u, b.i, k)});
+    return b;
+}
+
+/* Over a block: each value to all threads. Warps' results go to room and each
+ * warp joins them. */
+static __device__ float block_sum(float v, float *room)
+{
+    unsigned lane = threadIdx.x & 31;
+
+    v = warp_sum(v);
     __syncthreads();
-    if ((threadIdx.x & 31) == 0)
+    if (lane == 0)
+        room[threadIdx.x / 32] = v;
+    __syncthreads();
+    return warp_sum(lane < blockDim.x / 32 ? room[lane] : 0);
+}
+
+static __device__ best block_best(best b, best *room)
+{
+    unsigned lane = threadIdx.x & 31;
+
+    b = warp_best(b);
+    __syncthreads();
+    if (lane == 0)
         room[threadIdx.x / 32] = b;
     __syncthreads();
-    b = room[0];
-    for (unsigned w = 1; w < blockDim.x / 32; w++)
-        b = better(b, room[w]);
-    return b;
+    return warp_best(room[lane < blockDim.x / 32 ? lane : 0]);
 }
 
 enum { ROW_THREADS = 512 };
 
-/* e to the x: of bfloat16 as exact as they are. */
-static __device__ __forceinline__ float power(const float *, float x)
+/* A row on its way into shared memory: each thread brings what it will read
+ * itself, so that nobody waits for anybody. */
+template <int V, class T>
+static __device__ void bring(const T *p, int64_t classes, chunk<V, T> *row)
 {
-    return expf(x);
-}
-static __device__ __forceinline__ float power(const bf16 *, float x)
-{
-    return __expf(x);
+    for (int64_t c = threadIdx.x; c < classes / V; c += blockDim.x)
+        __pipeline_memcpy_async(&row[c], p + c * V, sizeof *row);
+    __pipeline_commit();
+    __pipeline_wait_prior(0);
 }
 
 /* A block a row, two passes over it: the largest with the sum of exponentials
  * below it, which shrinks when a larger one comes; then the gradient. HELD: a
- * row fits into shared memory, where each thread finds again what it read. */
+ * row fits into shared memory. Two blocks share a processor: one reads while
+ * the other writes. */
 enum { MOST_HELD = 160 << 10 };
 template <int V, bool HELD, class T>
 __global__ void __launch_bounds__(ROW_THREADS)
@@ -138,29 +147,31 @@ __global__ void __launch_bounds__(ROW_THREADS)
         bool counts = want >= 0 && want < classes;
         float right_one = counts ? get(p, want) : 0; /* dy may lie upon y */
 
-#pragma unroll 4
+        if (HELD)
+            bring(p, classes, row);
+#pragma unroll 2
         for (int64_t c = threadIdx.x * V; c < classes; c += blockDim.x * V) {
             float f[V], top = -INFINITY;
-            chunk<V, T> raw = fetch<V>(p, c);
 
-            if (HELD)
-                row[c / V] = raw;
-            open(raw, f);
+            open(HELD ? row[c / V] : fetch<V>(p, c), f);
             for (int k = 0; k < V; k++)
                 top = fmaxf(top, f[k]);
             if (top > own.v) { /* seldom */
-                sum *= power(p, own.v - top);
+                sum *= power_of_sum(p, own.v, -top);
                 own.v = top;
                 for (int k = V - 1; k >= 0; k--)
                     own.i = f[k] == top ? (int)c + k : own.i;
             }
-            for (int k = 0; k < V; k++) {
-                sum += power(p, f[k] - own.v);
-                all += smoothing > 0 ? f[k] : 0;
-            }
+            for (int k = 0; k < V; k++)
+                sum += power_of_sum(p, f[k], -own.v);
+            if (smoothing > 0)
+                for (int k = 0; k < V; k++)
+                    all += f[k];
         }
         b = block_best(own, tops);
-        sum = block_sum(own.v > -INFINITY ? sum * power(p, own.v - b.v) : sum,
+        sum = block_sum(own.v > -INFINITY
+                            ? sum * power_of_sum(p, own.v, -b.v)
+                            : sum,
                         sums);
         if (smoothing > 0)
             all = block_sum(all, sums) - (float)classes * b.v;
@@ -172,7 +183,8 @@ __global__ void __launch_bounds__(ROW_THREADS)
             open(HELD ? row[c / V] : fetch<V>(p, c), f);
             for (int k = 0; k < V; k++)
                 f[k] = want < 0 ? 0
-                                : power(p, f[k] - b.v) * scale - uniform * share;
+                                : power_of_sum(p, f[k], -b.v) * scale -
+                                      uniform * share;
             if (counts && c <= want && want < c + V)
                 for (int k = 0; k < V; k++)
                     f[k] -= c + k == want ? (1 - smoothing) * share : 0;
