@@ -466,7 +466,8 @@ static inline const char *call_kernel(struct backend *b,
                                       const struct train_moment *when)
 {
     struct train_array ins[40], outs[40];
-    void *pin[40], *pout[40], *scratch;
+    void *pin[40], *pout[40];
+    char *scratch;
     struct train_kernel *k = NULL;
     struct pdl_err err = {{0}, {0}};
     struct train_call c = *call;
@@ -487,8 +488,9 @@ static inline const char *call_kernel(struct backend *b,
         print_error("make: %s\n", err.msg);
         fail();
     }
-    scratch = room_of(b, k->scratch_bytes);
-    if (k->run(k, pin, pout, scratch, when, &err) != PDL_OK) {
+    scratch =
+        room_of(b, k->scratch_bytes + 64); /* it is of 64 bytes, no more */
+    if (k->run(k, pin, pout, scratch + 64, when, &err) != PDL_OK) {
         print_error("run: %s\n", err.msg);
         fail();
     }

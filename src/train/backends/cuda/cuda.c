@@ -235,15 +235,20 @@ cudaStream_t train_cuda_stream(const struct cuda_kernel *k)
     return k->s->stream[TRAIN_COMPUTE];
 }
 
+/* Some of cuBLASLt's algorithms refuse a workspace that begins elsewhere. */
+enum { SCRATCH_ALIGN = 256 };
+
 static enum pdl_status run(const struct train_kernel *base, void *const *in,
                            void *const *out, void *scratch,
                            const struct train_moment *when, struct pdl_err *err)
 {
     const struct cuda_kernel *k = (const struct cuda_kernel *)base;
+    uintptr_t work = ((uintptr_t)scratch + SCRATCH_ALIGN - 1) / SCRATCH_ALIGN *
+                     SCRATCH_ALIGN;
     cudaError_t e;
 
     (void)train_cuda_queue(k->s, TRAIN_COMPUTE);
-    e = k->go(k, in, out, scratch, when);
+    e = k->go(k, in, out, (void *)work, when);
     if (e == cudaSuccess)
         return PDL_OK;
     return train_cuda_fail(err, e, k->call.node ? k->call.node->name : "loss");
@@ -325,7 +330,11 @@ struct cuda_kernel *train_cuda_kernel(struct cuda_state *s,
         k->go = nothing;
         return k;
     }
-    return mine && how(k) ? k : NULL;
+    if (!mine || !how(k))
+        return NULL;
+    if (k->base.scratch_bytes > 0)
+        k->base.scratch_bytes += SCRATCH_ALIGN;
+    return k;
 }
 
 static enum pdl_status make(void *state, const struct train_call *c,
