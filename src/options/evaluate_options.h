@@ -36,6 +36,8 @@ static const struct pdl_opt evaluate_opts[] = {
      "of the arithmetic (default fp32)"},
     {"backend", 0, PDL_OPT_TEXT, AT(backend), "NAME", NULL,
      "ref (plain C) or cpu (oneDNN; default where it is built)"},
+    {"device", 0, PDL_OPT_TEXT, AT(device), "NAME", NULL,
+     "cpu (default), cuda, cuda:1, cuda:1:tf32, or auto: a GPU if there is one"},
     {"threads", 0, PDL_OPT_COUNT, AT(threads), "N", NULL,
      "of each rank (default: processors / ranks)"},
     {"virtual", 0, PDL_OPT_FLAG, AT(virtual_ranks), NULL, NULL,

@@ -24,7 +24,7 @@ right=$(number accuracy <<<"${want#*perplexity}")
 before=$(ls -lR "$dir/ck")
 for how in "--checkpoint $dir/ck" "--checkpoint $dir/ck/step-12" \
     "--weights $dir/w.safetensors" "--checkpoint $dir/ck --virtual --strategy filter=2" \
-    "--checkpoint $dir/ck --batch 7"; do
+    "--checkpoint $dir/ck --device twin:7 --virtual" "--checkpoint $dir/ck --batch 7"; do
     # shellcheck disable=SC2086
     got=$(evaluate $how) || fail "$how: exit code $?"
     awk -v a="$loss" -v b="$(number loss <<<"$got")" \
@@ -38,5 +38,7 @@ got=$(evaluate --checkpoint "$dir/ck" --no-ema | number loss)
 [ "$(ls -lR "$dir/ck")" = "$before" ] || fail "$(ls -lR "$dir/ck")"
 evaluate --checkpoint "$dir" 2>/dev/null
 [ $? = 3 ] || fail "a folder without checkpoints is no error"
+evaluate --checkpoint "$dir/ck" --device none 2>/dev/null
+[ $? = 3 ] || fail "a device that is not there is no error"
 [ $bad = 0 ] && echo "evaluate agrees with train: loss $loss, accuracy $right"
 exit $bad
