@@ -1,19 +1,25 @@
 #!/bin/bash
-# check-gpu.sh BUILD [-o REPORT] [--quick]: what only a machine with a GPU can say,
-# in a dated report (doc/gpu-report.md): every kernel against the reference, ten
-# losses against the cpu backend, ranks that share the GPU under every strategy,
-# faults, compute-sanitizer; then, without --quick, the projection and the speed.
+# check-gpu.sh BUILD [-o REPORT] [--work DIR] [PART ...]: what only a machine with
+# a GPU can say, in a dated report (doc/gpu-report.md): every kernel against the
+# reference, ten losses against the cpu backend, ranks that share the GPU under
+# every strategy, faults, compute-sanitizer, the projection, the speed. Parts that
+# are run one by one meet in one report if DIR is kept.
 # Exit 1: something is wrong, 77: there is no GPU.
 here=$(cd "$(dirname "$0")/.." && pwd)
 build=$(realpath "${1:-$here/build}")
 report=$here/doc/gpu-report.md
-quick=
+every="kernels losses faults killed sanitizer projection speed"
+work= parts=
 shift
 while [ $# -gt 0 ]; do
-    case $1 in
-    -o) report=$2; shift ;;
-    --quick) quick=1 ;;
-    *) echo "check-gpu.sh: $1?" >&2; exit 2 ;;
+    case " $every " in
+    *" $1 "*) parts="$parts $1" ;;
+    *)
+        case $1 in
+        -o) report=$2; shift ;;
+        --work) work=$(realpath "$2"); shift ;;
+        *) echo "check-gpu.sh: $1? the parts: $every" >&2; exit 2 ;;
+        esac ;;
     esac
     shift
 done
@@ -22,13 +28,15 @@ if ! nvidia-smi >/dev/null 2>&1; then
     echo "SKIPPED: no GPU here"
     exit 77
 fi
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 5
+if [ -z "$work" ]; then
+    work=$(mktemp -d)
+    trap 'rm -rf "$work"' EXIT
+fi
+mkdir -p "$work" && cd "$work" || exit 5
 wrong=0
 
 say() { # WHAT HOW FIGURE
-    printf '| %s | %s | %s |\n' "$1" "$2" "$3" | tee -a lines
+    printf '| %s | %s | %s |\n' "$1" "$2" "$3" | tee -a "lines-$part"
     [ "$2" = ok ] || [ "$2" = "not here" ] || wrong=1
 }
 verdict() { # STATUS WHAT FIGURE
@@ -44,7 +52,13 @@ kernels() {
         "$(grep -c ' f32 ' kernels) and $(grep -c ' bf16 ' kernels) forms, $(grep -c 'by the host' kernels) by the host; $(grep -c 'parts equal' kernels) strategies equal$(grep -aE 'differs|, serial ' kernels | head -3 | sed 's/^/; /' | tr -d '\n')"
 }
 
-losses() { # NAME RATE BATCH MODEL OPTIONS
+losses() {
+    as_cpu lenet5 0.01 32 lenet5
+    as_cpu resnet18 1e-4 8 resnet18:input=64,classes=10
+    as_cpu gpt 0.01 8 gpt:layers=4,hidden=256,heads=8,vocab=512,seq=128 --optimizer adamw --clip 1
+}
+
+as_cpu() { # NAME RATE BATCH MODEL OPTIONS
     local name=$1 lr=$2 batch=$3
     shift 3
     for d in cuda cpu; do
@@ -84,13 +98,14 @@ faults() {
     one_line "no GPU" none $?
     mkdir -p broken
     : >broken/libcudnn.so.9
+    : >broken/libcudnn.so
     LD_LIBRARY_PATH=$work/broken:$LD_LIBRARY_PATH timeout 20 paradl train lenet5 --data synthetic \
         --steps 1 --device cuda --virtual --quiet >/dev/null 2>missing
     one_line "a library that cannot be loaded" missing $?
 }
 
 killed() {
-    local args=(lenet5 --data synthetic --samples 2048 --batch 32 --epochs 400 --no-test --device cuda
+    local args=(lenet5 --data synthetic --samples 2048 --batch 32 --epochs 40000 --no-test --device cuda
         --virtual --checkpoint ckpt --every 20 --quiet) i
     for i in 1 2 3; do
         timeout 60 paradl train "${args[@]}" --resume >/dev/null 2>&1 &
@@ -136,17 +151,10 @@ speed() {
     verdict $? "speed beside torch.compile" "below"
 }
 
-kernels
-losses lenet5 0.01 32 lenet5
-losses resnet18 1e-4 8 resnet18:input=64,classes=10
-losses gpt 0.01 8 gpt:layers=4,hidden=256,heads=8,vocab=512,seq=128 --optimizer adamw --clip 1
-faults
-killed
-sanitizer
-if [ -z "$quick" ]; then
-    projection
-    speed
-fi
+for part in ${parts:-$every}; do
+    rm -f "lines-$part"
+    $part
+done
 {
     echo "# What a machine with a GPU says"
     echo
@@ -155,7 +163,9 @@ fi
     echo
     echo "| what | how | figure |"
     echo "|---|---|---|"
-    cat lines
+    for part in $every; do
+        cat "lines-$part" 2>/dev/null || echo "| $part | not run | |"
+    done
     for f in held speed; do
         [ -s $f ] && printf '\n```\n%s\n```\n' "$(cat $f)"
     done
