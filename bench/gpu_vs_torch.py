@@ -16,13 +16,14 @@ import statistics
 import subprocess
 import sys
 
+HERE = os.path.dirname(os.path.abspath(__file__))
 LLAMA = "llama:layers=16,hidden=2048,heads=16,ffn=8192,vocab=32000,seq=2048,gated=1"
 GPT = "gpt:layers=%d,hidden=%d,heads=%d,ffn=%d,vocab=50304,seq=1024"
 # name: our model, batch, precision, items of a sample, steps of ours
 CASES = {
     "resnet50": ("resnet50", 256, "bf16", 1, 60),
     "resnet50-tf32": ("resnet50", 256, "tf32", 1, 30),
-    "resnet18-cifar": ("examples/resnet18-cifar.yaml", 512, "bf16", 1, 400),
+    "resnet18-cifar": (HERE + "/../examples/resnet18-cifar.yaml", 512, "bf16", 1, 400),
     "mobilenet-v2": ("mobilenet-v2", 256, "bf16", 1, 60),
     "unet": ("unet", 4, "bf16", 1, 60),
     "vit-b16": ("vit-b16", 128, "bf16", 1, 60),
