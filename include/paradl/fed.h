@@ -117,9 +117,9 @@ struct pdl_fed_job {
     void (*trained)(void *ctx, int64_t done, int64_t of);     /* rank 0; may be
                                                              NULL */
     void (*at)(void *ctx, enum pdl_ckpt_phase phase);         /* tests */
+    /* tests: after a client's training; PDL_EWRONG: its model is no number */
+    enum pdl_status (*visited)(void *ctx, int64_t client, struct pdl_err *err);
     void *ctx;
-    int64_t spoil; /* tests: this client's model comes back as no number;
-                      -1: nobody's */
 };
 
 struct pdl_fed_summary {

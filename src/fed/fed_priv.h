@@ -251,6 +251,10 @@ void fed_mean(struct fed *f); /* model = sum / weight */
 
 /* ---- wave.c, judge.c, keep.c ---------------------------------------- */
 
+/* Where all ranks come to, however they fared: the first that failed, and why,
+ * is what all of them return. */
+enum pdl_status fed_all_well(struct fed *f, enum pdl_status st,
+                             struct pdl_err *err);
 /* Trains the next tasks, one a worker, and takes them in order. Collective. */
 enum pdl_status fed_wave(struct fed *f, struct pdl_err *err);
 /* The model and shared vectors, from rank 0 to all. */

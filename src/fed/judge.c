@@ -77,6 +77,7 @@ static enum pdl_status run(struct fed *f, const float *w, struct tests *t,
         st = fed_learner_test(f->learner, w, b * BATCH, n < BATCH ? n : BATCH,
                               &t->loss[b], &t->right[b * BATCH], err);
     }
+    st = fed_all_well(f, st, err);
     if (st == PDL_OK && f->ranks > 1) /* each number is one rank's */
         st = pdl_comm_allreduce(f->comm, t->loss, t->loss, t->batches + t->n,
                                 PDL_COMM_F64, PDL_COMM_SUM, err);
@@ -187,6 +188,7 @@ enum pdl_status fed_test(struct fed *f, struct pdl_fed_line *line,
                              ? open_tests(f, &t, err)
                              : pdl_fail(err, PDL_ENOMEM, "out of memory");
 
+    st = fed_all_well(f, st, err);
     if (st == PDL_OK && t.n > 0 && f->alg->apart) {
         st = test_apart(f, &t, line, client, err);
     } else if (st == PDL_OK && t.n > 0) {

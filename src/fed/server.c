@@ -254,6 +254,11 @@ static enum pdl_status agree(struct fed *f, bool *save, bool *stop,
     return st;
 }
 
+static enum pdl_status save_all(struct fed *f, struct pdl_err *err)
+{
+    return fed_all_well(f, f->rank == 0 ? fed_keep_save(f, err) : PDL_OK, err);
+}
+
 /* What is left of a round: tasks [f->next, f->nlive). */
 static enum pdl_status run_tasks(struct fed *f, bool *stop, struct pdl_err *err)
 {
@@ -268,8 +273,8 @@ static enum pdl_status run_tasks(struct fed *f, bool *stop, struct pdl_err *err)
         /* the end of a round is saved when the round has ended */
         if (st == PDL_OK && f->next < f->nlive) {
             st = agree(f, &save, stop, err);
-            if (st == PDL_OK && save && f->rank == 0)
-                st = fed_keep_save(f, err);
+            if (st == PDL_OK && save)
+                st = save_all(f, err);
         }
     }
     return st;
@@ -341,7 +346,7 @@ static enum pdl_status one_round(struct fed *f, bool *stop, struct pdl_err *err)
 
     if (st != PDL_OK || (*stop && f->next < f->nlive))
         return st;
-    st = end_round(f, &line, err);
+    st = fed_all_well(f, end_round(f, &line, err), err);
     if (st == PDL_OK)
         st = fed_share(f, err);
     if (st == PDL_OK && is_tested(f))
@@ -354,14 +359,12 @@ static enum pdl_status one_round(struct fed *f, bool *stop, struct pdl_err *err)
     tell(f, &line);
     clear_round(f);
     if (f->sum_up.rounds < f->job->rounds)
-        st = fed_plan_round(f, err);
+        st = fed_all_well(f, fed_plan_round(f, err), err);
     if (st == PDL_OK)
         st = agree(f, &save, stop, err);
     save = save || (f->job->checkpoint &&
                     (f->sum_up.reached || f->sum_up.rounds == f->job->rounds));
-    if (st == PDL_OK && save && f->rank == 0)
-        st = fed_keep_save(f, err);
-    return st;
+    return st == PDL_OK && save ? save_all(f, err) : st;
 }
 
 /* A resumed run writes the plans before the one that it is in, too: what an
@@ -408,7 +411,7 @@ static enum pdl_status go_on(struct fed *f, struct pdl_err *err)
     f->done = (int64_t)where[2];
     f->sum_up.resumed_at = f->done;
     if (st == PDL_OK)
-        st = replay(f, err);
+        st = fed_all_well(f, replay(f, err), err);
     if (st == PDL_OK && f->next > f->nlive)
         st = pdl_fail(err, PDL_EINVAL,
                       "the checkpoint is of another run: task %lld of %lld",
@@ -418,22 +421,6 @@ static enum pdl_status go_on(struct fed *f, struct pdl_err *err)
     if (st == PDL_OK)
         tell_start(f);
     return st == PDL_OK ? fed_share(f, err) : st;
-}
-
-/* The first rank that fails must not leave the others waiting for it. */
-static enum pdl_status together(struct fed *f, enum pdl_status st,
-                                struct pdl_err *err)
-{
-    double bad = st != PDL_OK;
-    enum pdl_status other;
-
-    if (f->ranks < 2)
-        return st;
-    other = pdl_comm_allreduce(f->comm, &bad, &bad, 1, PDL_COMM_F64,
-                               PDL_COMM_SUM, st == PDL_OK ? err : NULL);
-    if (st == PDL_OK && other == PDL_OK && bad > 0)
-        return pdl_fail(err, PDL_ENOENV, "another rank could not begin");
-    return st == PDL_OK ? other : st;
 }
 
 enum pdl_status pdl_fed_run(const struct pdl_fed_job *job, pdl_comm *comm,
@@ -451,7 +438,7 @@ enum pdl_status pdl_fed_run(const struct pdl_fed_job *job, pdl_comm *comm,
     st = open_all(&f, err);
     if (st == PDL_OK && f.rank == 0)
         st = fed_keep_open(&f, err);
-    st = together(&f, st, err);
+    st = fed_all_well(&f, st, err);
     if (st == PDL_OK)
         st = go_on(&f, err);
     while (st == PDL_OK && !stop && !f.sum_up.reached &&

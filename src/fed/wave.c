@@ -9,7 +9,13 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { DOWN = 1, UP = 2, HEAD = 3, NHEAD = 4 };
+enum { DOWN = 1, UP = 2, HEAD = 3 };
+
+/* What goes before a model that comes back. */
+struct head {
+    struct fed_grade grade;
+    bool failed; /* no model follows: the run ends */
+};
 
 static enum pdl_status move(struct fed *f, bool send, int peer, int tag,
                             void *data, int64_t bytes, struct pdl_err *err)
@@ -20,6 +26,35 @@ static enum pdl_status move(struct fed *f, bool send, int peer, int tag,
         f->comm, send, send ? &m : NULL, !send, send ? NULL : &m, &r, err);
 
     return st == PDL_OK ? pdl_comm_wait(r, err) : st;
+}
+
+/* Who fails first tells the others why, so that all end with one cause. */
+enum pdl_status fed_all_well(struct fed *f, enum pdl_status st,
+                             struct pdl_err *err)
+{
+    struct {
+        int32_t st;
+        struct pdl_err err;
+    } said = {.st = (int32_t)st};
+    double who = st == PDL_OK ? f->ranks : f->rank;
+    enum pdl_status told;
+
+    _Static_assert(sizeof said % sizeof said.st == 0, "sent as words");
+    if (f->ranks < 2)
+        return st;
+    if (st != PDL_OK && err)
+        said.err = *err;
+    told = pdl_comm_allreduce(f->comm, &who, &who, 1, PDL_COMM_F64,
+                              PDL_COMM_MIN, st == PDL_OK ? err : NULL);
+    if (told == PDL_OK && who < f->ranks)
+        told = pdl_comm_broadcast(f->comm, &said, sizeof said / sizeof said.st,
+                                  PDL_COMM_I32, (int)who,
+                                  st == PDL_OK ? err : NULL);
+    if (told != PDL_OK)
+        return st == PDL_OK ? told : st;
+    if (who < f->ranks && err)
+        *err = said.err;
+    return (enum pdl_status)said.st;
 }
 
 enum pdl_status fed_share(struct fed *f, struct pdl_err *err)
@@ -98,6 +133,20 @@ static void add_grade(struct fed_grade *to, const struct fed_grade *g)
     to->bad = to->bad || g->bad;
 }
 
+static enum pdl_status train_client(struct fed *f, const struct fed_lesson *x,
+                                    int64_t client, struct fed_grade *out,
+                                    struct pdl_err *err)
+{
+    struct fed_grade g;
+    enum pdl_status st = fed_learner_train(f->learner, x, f->up, &g, err);
+
+    add_grade(out, &g);
+    if (st == PDL_OK && f->job->visited)
+        st = f->job->visited(f->job->ctx, client, err);
+    out->bad = out->bad || st == PDL_EWRONG;
+    return st == PDL_EWRONG ? PDL_OK : st;
+}
+
 /* Trains a task: the model is left in f->up. */
 static enum pdl_status train(struct fed *f, int64_t task, struct fed_grade *out,
                              struct pdl_err *err)
@@ -115,12 +164,8 @@ static enum pdl_status train(struct fed *f, int64_t task, struct fed_grade *out,
     for (int64_t i = t->first; i < last && st == PDL_OK && !out->bad; i++) {
         struct fed_lesson x =
             lesson_of(f, task, i, f->alg->teach ? &pull : NULL);
-        struct fed_grade g;
 
-        st = fed_learner_train(f->learner, &x, f->up, &g, err);
-        add_grade(out, &g);
-        if (f->plan.visit[i].client == f->job->spoil)
-            out->bad = true;
+        st = train_client(f, &x, f->plan.visit[i].client, out, err);
     }
     if (st == PDL_OK && f->alg->learned)
         f->alg->learned(f, task, out, f->down, f->up);
@@ -142,14 +187,13 @@ static void name_lost(struct fed *f, const struct pdl_fed_task *t)
         }
 }
 
-static void take(struct fed *f, int64_t task, const double *head)
+static void take(struct fed *f, int64_t task, const struct fed_grade *grade)
 {
     const struct pdl_fed_task *t = &f->plan.task[task];
-    struct fed_back b = {
-        .task = task,
-        .grade = {head[0], (int64_t)head[1], (int64_t)head[2], head[3] != 0},
-        .samples = samples_of(f, t),
-        .up = f->up};
+    struct fed_back b = {.task = task,
+                         .grade = *grade,
+                         .samples = samples_of(f, t),
+                         .up = f->up};
 
     f->done++;
     if (b.grade.bad) {
@@ -184,27 +228,23 @@ static enum pdl_status send_down(struct fed *f, int64_t n, struct pdl_err *err)
     return st;
 }
 
-static enum pdl_status gather(struct fed *f, int64_t n, double *head,
+static enum pdl_status gather(struct fed *f, int64_t n, struct head *head,
                               struct pdl_err *err)
 {
     int64_t bytes = (1 + f->alg->up) * f->n * (int64_t)sizeof f->up[0];
     enum pdl_status st = PDL_OK;
+    bool sends = f->rank > 0;
 
-    if (f->rank > 0 && f->rank < n) {
-        st = move(f, true, 0, HEAD, head, NHEAD * (int64_t)sizeof head[0], err);
-        if (st == PDL_OK)
-            st = move(f, true, 0, UP, f->up, bytes, err);
-    }
-    if (f->rank > 0)
-        return st;
-    take(f, f->live[f->next], head);
-    for (int r = 1; r < n && st == PDL_OK; r++) {
-        st =
-            move(f, false, r, HEAD, head, NHEAD * (int64_t)sizeof head[0], err);
-        if (st == PDL_OK)
-            st = move(f, false, r, UP, f->up, bytes, err);
-        if (st == PDL_OK)
-            take(f, f->live[f->next + r], head);
+    if (f->rank >= n)
+        return PDL_OK;
+    if (!sends && !head->failed)
+        take(f, f->live[f->next], &head->grade);
+    for (int64_t r = sends ? 0 : 1; r < (sends ? 1 : n) && st == PDL_OK; r++) {
+        st = move(f, sends, (int)r, HEAD, head, sizeof *head, err);
+        if (st == PDL_OK && !head->failed)
+            st = move(f, sends, (int)r, UP, f->up, bytes, err);
+        if (st == PDL_OK && !head->failed && !sends)
+            take(f, f->live[f->next + r], &head->grade);
     }
     return st;
 }
@@ -212,20 +252,17 @@ static enum pdl_status gather(struct fed *f, int64_t n, double *head,
 enum pdl_status fed_wave(struct fed *f, struct pdl_err *err)
 {
     int64_t n = f->nlive - f->next < f->ranks ? f->nlive - f->next : f->ranks;
-    struct fed_grade g = {.bad = false};
-    double head[NHEAD];
-    enum pdl_status st = send_down(f, n, err);
+    struct head head;
+    enum pdl_status st = send_down(f, n, err), trained = PDL_OK;
 
+    memset(&head, 0, sizeof head); /* what lies between is sent, too */
     if (st == PDL_OK && f->rank < n)
-        st = train(f, f->live[f->next + f->rank], &g, err);
-    head[0] = g.loss_sum;
-    head[1] = (double)g.samples;
-    head[2] = (double)g.steps;
-    head[3] = g.bad;
+        trained = train(f, f->live[f->next + f->rank], &head.grade, err);
+    head.failed = trained != PDL_OK;
     if (st == PDL_OK)
-        st = gather(f, n, head, err);
+        st = gather(f, n, &head, trained == PDL_OK ? err : NULL);
     f->next += n;
     if (f->rank > 0)
         f->done += n;
-    return st;
+    return fed_all_well(f, trained != PDL_OK ? trained : st, err);
 }

@@ -229,8 +229,7 @@ static void fill_job(struct federation *s)
                              .stop = run_stop_asked(),
                              .tell = federate_tell,
                              .trained = federate_progress,
-                             .ctx = s,
-                             .spoil = -1};
+                             .ctx = s};
     fill_rounds(s);
 }
 

@@ -338,7 +338,7 @@ static void who_sends_no_numbers_is_not_in_the_buffer(void **state)
     (void)state;
     open_world(&x, "iid", 2);
     x.s.job.spread = 0;
-    x.s.job.spoil = 0;
+    x.s.job.visited = small_spoil_0;
     x.s.job.rounds = 1;
     memcpy(w, x.start, sizeof w);
     visit(&x, 1, NULL, w);

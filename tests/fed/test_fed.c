@@ -493,7 +493,7 @@ static void a_client_without_numbers_is_left_out_and_named(void **state)
         s.job.algorithm = pdl_fed_algorithm_at(k)->name;
         if (strcmp(s.job.algorithm, "central") == 0)
             continue; /* has no clients */
-        s.job.spoil = 4;
+        s.job.visited = small_spoil_4;
         listen_to(&s.job, &h);
         b = run(s.job, 2, &sum);
         assert_true(sum.lost > 0);
