@@ -93,11 +93,11 @@ static const struct pdl_opt federate_opts[] = {
      "print who has how many samples of which class, and stop"},
     {"ranks", 'n', PDL_OPT_COUNT, AT(ranks), "P", NULL,
      "MPI processes that train clients (default: threads of one process, as "
-     "many as processors)"},
+     "many as there are processors for)"},
     {"virtual", 0, PDL_OPT_FLAG, AT(virtual_ranks), NULL, NULL,
      "all ranks in one process, as threads"},
     {"threads", 0, PDL_OPT_COUNT, AT(threads), "N", NULL,
-     "of each rank (default 1)"},
+     "of each worker, or device of a client (default 1)"},
     {"backend", 0, PDL_OPT_TEXT, AT(backend), "NAME", NULL,
      "ref (plain C) or cpu (oneDNN; default where it is built)"},
     {"checkpoint", 0, PDL_OPT_TEXT, AT(checkpoint), "DIR", NULL,

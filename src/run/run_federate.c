@@ -10,7 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+
+enum { MOST_DEVICES = 65 }; /* of a client, which the learner refuses */
 
 /* ---- what to train -------------------------------------------------- */
 
@@ -246,25 +247,62 @@ static enum pdl_status body(void *ctx, pdl_comm *comm, struct pdl_err *err)
     return st;
 }
 
+/* Threads of a worker that compute: of each device of a client. */
+static int64_t threads_of(const struct federation *s)
+{
+    struct pdl_strategy *how = PDL_NEW(s->arena, struct pdl_strategy, 1);
+    int64_t each = s->o.threads > 1 ? s->o.threads : 1;
+    struct pdl_mesh mesh;
+
+    if (s->o.strategy && how &&
+        pdl_strategy_parse(s->arena, s->o.strategy, how, NULL) == PDL_OK &&
+        pdl_mesh_make(how, &mesh, NULL) == PDL_OK && mesh.pes < MOST_DEVICES)
+        each *= mesh.pes;
+    return each;
+}
+
+/* A kernel of several threads spins until all of them have come: who has no
+ * processor is waited for as long as somebody else has it. */
+static void tell_crowded(const struct federation *s, int64_t workers)
+{
+    int64_t each = threads_of(s);
+
+    if (s->rank > 0 || s->o.threads < 2 || workers * each <= pdl_cores())
+        return;
+    fprintf(stderr,
+            "paradl: %lld worker%s of %lld threads on %d processor%s: threads "
+            "wait for each other (hint: %s)\n",
+            (long long)workers, workers > 1 ? "s" : "", (long long)each,
+            pdl_cores(), pdl_cores() > 1 ? "s" : "",
+            workers > 1 ? "without -n there are as many workers as fit"
+                        : "fewer --threads");
+}
+
+/* As many as there are processors for, unless more are asked for. */
 static enum pdl_status run_threads(struct federation *s, struct pdl_err *err)
 {
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    int n = s->o.ranks > 0 ? (int)s->o.ranks : cores > 1 ? (int)cores : 1;
+    int64_t n = pdl_cores() / threads_of(s);
 
-    return pdl_train_virtual(n, s->o.timeout, body, s, err);
+    n = s->o.ranks > 0 ? s->o.ranks : n > 1 ? n : 1;
+    tell_crowded(s, n);
+    return pdl_train_virtual((int)n, s->o.timeout, body, s, err);
 }
 
 static enum pdl_status run_mpi(struct federation *s, struct pdl_err *err)
 {
     struct pdl_comm_options opt = {.fixed_order = true,
                                    .timeout_s = s->o.timeout};
+    struct pdl_comm_info info;
     pdl_comm *comm = NULL;
     enum pdl_status st;
 
     MPI_Bcast(&s->job.run, 1, MPI_UINT64_T, 0, MPI_COMM_WORLD);
     st = pdl_comm_create(MPI_COMM_WORLD, &opt, &comm, err);
-    if (st == PDL_OK)
+    if (st == PDL_OK) {
+        pdl_comm_describe(comm, &info);
+        tell_crowded(s, info.node_ranks);
         st = body(s, comm, err);
+    }
     pdl_comm_destroy(comm);
     return st;
 }

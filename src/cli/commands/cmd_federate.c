@@ -6,7 +6,12 @@
 
 #include "options/federate_options.h" /* of src/run */
 
-enum { MAX_RANKS = 100000, RESTARTS = 3, MILLION = 1000000 };
+enum {
+    MAX_RANKS = 100000,
+    MAX_THREADS = 1024,
+    RESTARTS = 3,
+    MILLION = 1000000
+};
 
 static bool is_share(double x)
 {
@@ -33,9 +38,11 @@ static enum pdl_status check_numbers(const struct federate_options *o,
                         "--epochs, --steps, --batch, --rounds, "
                         "--client-samples: at most %d",
                         (int)MILLION);
-    if (o->ranks > MAX_RANKS || o->threads > MAX_RANKS)
-        return pdl_fail(err, PDL_EINVAL, "-n, --threads: from 1 to %d",
-                        (int)MAX_RANKS);
+    if (o->ranks > MAX_RANKS)
+        return pdl_fail(err, PDL_EINVAL, "-n: from 1 to %d", (int)MAX_RANKS);
+    if (o->threads > MAX_THREADS)
+        return pdl_fail(err, PDL_EINVAL, "--threads: from 1 to %d",
+                        (int)MAX_THREADS);
     return PDL_OK;
 }
 
@@ -131,6 +138,15 @@ static int run_and_wait(const struct pdl_args *args, bool alone)
     return rc;
 }
 
+/* A client is trained in small steps: threads that wait for the next sleep, and
+ * are not held on the processor of their rank, if the environment has no other
+ * wish. (Open MPI's name; others do not know it.) */
+static void settle_threads(void)
+{
+    setenv("OMP_WAIT_POLICY", "passive", 0);
+    setenv("OMPI_MCA_hwloc_base_binding_policy", "none", 0);
+}
+
 static int federate(const struct pdl_args *args)
 {
     struct federate_options *o = args->opts;
@@ -145,6 +161,7 @@ static int federate(const struct pdl_args *args)
         return cli_fail(PDL_EIO, &err);
     o->progress = o->progress || (cli_progress() && !args->json);
     alone = alone || o->ranks < 2;
+    settle_threads();
     if (alone && (!o->report || o->emit || o->project || o->show_partition))
         return cli_launch(&cli_federate, args, 0);
     return run_and_wait(args, alone);
