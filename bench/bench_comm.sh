@@ -1,7 +1,7 @@
 #!/bin/bash
-# Allreduce against MPI's own, and against the bars of doc/comm.md: bench_comm.sh
-# PARADL [ROUNDS]. Prints the table of doc/comm.md (the median of the rounds'
-# ratios, and the lowest) and says which bars are met.
+# Allreduce against MPI's own, and against the bars of doc/comm.md:
+# bench_comm.sh PARADL [ROUNDS]. Prints the table of doc/comm.md (the median of
+# the rounds' ratios, and the lowest) and says which bars are met.
 paradl=$(realpath "$1")
 rounds=${2:-3}
 [ -x "$(dirname "$paradl")/paradl-run" ] || { echo "comm: no MPI, not built"; exit 0; }

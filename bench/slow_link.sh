@@ -1,9 +1,9 @@
 #!/bin/bash
-# bench/slow_link.sh PARADL [GBITS...]: steps of two hosts (network name spaces of
-# this machine, with an Ethernet of 1, 3 and 10 Gb/s between them) that sum their
-# gradients in every way, measured and projected, and what tune would have taken.
-# SYSTEM=FILE.yaml: what calibrate wrote (else it is asked, two minutes). Needs
-# root, iproute2, and a machine that does nothing else.
+# bench/slow_link.sh PARADL [GBITS...]: steps of two hosts (network name spaces
+# of this machine, with an Ethernet of 1, 3 and 10 Gb/s between them) that sum
+# their gradients in every way, measured and projected, and what tune would have
+# taken. SYSTEM=FILE.yaml: what calibrate wrote (else it is asked, two minutes).
+# Needs root, iproute2, and a machine that does nothing else.
 paradl=$(realpath "$1")
 shift
 here=$(cd "$(dirname "$0")" && pwd)

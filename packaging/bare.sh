@@ -1,6 +1,6 @@
 #!/bin/bash
-# bare.sh DEBS [FOLDER]: what 'make deb' left in DEBS (build/deb), installed on a
-# Debian that has nothing else, asked, and removed: the second half of the
+# bare.sh DEBS [FOLDER]: what 'make deb' left in DEBS (build/deb), installed on
+# a Debian that has nothing else, asked, and removed: the second half of the
 # Containerfile, for machines without podman. The wheel in DEBS/../dist comes
 # first, where 'make wheel' has left one. Needs root, debootstrap and Debian's
 # mirror; 77 without. FOLDER (a temporary one unless told) is the new system's

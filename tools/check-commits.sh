@@ -1,7 +1,8 @@
 #!/bin/bash
-# Commit titles: "room: what changes" (or "room, room: ..."), at most 60 characters, no final dot.
-# Looks at the last 50 commits that this check could have looked at: those
-# after the one that brought it. Without history there is nothing to check.
+# Commit titles: "room: what changes" (or "room, room: ..."), at most 60
+# characters, no final dot. Looks at the last 50 commits that this check could
+# have looked at: those after the one that brought it. Without history there is
+# nothing to check.
 cd "$(dirname "$0")/.." || exit 5
 check() { # a title; says what is wrong with it
     [ ${#1} -le 60 ] || { echo "'$1': ${#1} characters, 60 are allowed"; return 1; }

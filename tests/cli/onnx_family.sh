@@ -1,5 +1,5 @@
-# a transformer from ONNX costs what the one of the zoo does, on every axis; sizes
-# that are not known get no answer
+# a transformer from ONNX costs what the one of the zoo does, on every axis;
+# sizes that are not known get no answer
 set +e
 pair() { # STRATEGY [ZOO FILE]
     for model in "${2:-gpt2}" "$data/onnx/${3:-gpt2_124m_seq1024.onnx}"; do

@@ -22,7 +22,7 @@ $paradl train --plan old.plan --data digits
 echo "exit $?"
 $paradl train --plan a.plan --data digits --strategy data=2
 echo "exit $?"
-# plan run FILE is train --plan FILE, with synthetic samples where none are named
+# plan run FILE is train --plan FILE, with synthetic samples unless told others
 grep -o '"final_loss": [0-9.]*' two >trained
 (cd "$data/../.." && $paradl plan run "$here/a.plan" --data digits --steps 2 --backend ref --virtual --json) |
     grep -o '"final_loss": [0-9.]*' | cmp - trained && echo the same loss

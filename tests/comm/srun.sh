@@ -1,7 +1,7 @@
 #!/bin/bash
 # srun.sh BUILD: the benchmark under Slurm, started by srun and by paradl inside
 # an allocation. Where there is no cluster, one of this node is started for the
-# test when the daemons are installed and may be run (root, munge); else skipped.
+# test where the daemons are installed and may be run (root, munge).
 build=$(realpath "$1")
 skip() { echo "SKIPPED: $*"; exit 77; }
 command -v srun >/dev/null || skip "no srun here"

@@ -1,7 +1,8 @@
 # Two hosts on one machine, to be sourced: network name spaces with an Ethernet
 # of RATE between them, over which Open MPI sends as between any two machines.
-# two_hosts RATE [FOLDER] makes them (1: not permitted here), on_hosts COMMAND...
-# runs on the first; its ranks are dealt to both, end_hosts takes them away.
+# two_hosts RATE [FOLDER] makes them (1: not permitted here), on_hosts
+# COMMAND... runs on the first; its ranks are dealt to both, end_hosts takes
+# them away.
 host_a=pdl$$a host_b=pdl$$b
 
 end_hosts() {

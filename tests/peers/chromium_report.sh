@@ -28,7 +28,8 @@ errors() { grep -E 'CONSOLE' "$dir/log"; }
 
 count() { grep -o "$1" "$dir/dom" | wc -l; }
 
-# what a page must have: charts (for a desk and for a phone), tables, and marks counted from its own data
+# what a page must have: charts (for a desk and for a phone), tables, and marks
+# counted from its own data
 inspect() { # name charts tables
     local name=$1 got tasks
     got=$(count '<svg ')

@@ -1,7 +1,7 @@
 #!/bin/bash
-# HPCC as Debian has it, a program that knows nothing of paradl, with and without
-# libparadl-mpi.so: it must pass all of its own tests with it, and must have been
-# served.
+# HPCC as Debian has it, a program that knows nothing of paradl, with and
+# without libparadl-mpi.so: it must pass all of its own tests with it, and must
+# have been served.
 lib=$(dirname "$(realpath "$1")")/libparadl-mpi.so
 for need in hpcc mpirun.openmpi; do
     command -v $need >/dev/null || {

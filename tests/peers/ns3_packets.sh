@@ -1,6 +1,6 @@
 #!/bin/bash
-# Collectives flow by flow (ours) and packet by packet (ns-3), on the same networks
-# by the same routes.
+# Collectives flow by flow (ours) and packet by packet (ns-3), on the same
+# networks by the same routes.
 build=$(dirname "$1")
 here=$(cd "$(dirname "$0")" && pwd)
 tmp=$(mktemp -d)

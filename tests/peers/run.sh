@@ -8,7 +8,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 tmp=$(mktemp -d) || exit 4
 trap 'rm -rf "$tmp"' EXIT
 export paradl tmp
-# Two at a time on two processors: more threads of each only wait for each other.
+# Two at a time on two processors: more threads of each only wait.
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
 # Debian's torch dies of an illegal instruction in bfloat16 where a processor
 # says that it has AMX and a virtual machine hides its tiles.

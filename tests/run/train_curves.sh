@@ -1,7 +1,8 @@
 #!/bin/bash
 # The whole curve is the same under every kind of strategy: digits in float64,
-# 24 steps (PDL_LONG=1: two epochs), every loss. And in float32 on MPI ranks every one of them learns
-# digits to 97 %. With sparse gradients too, which take a way of their own.
+# 24 steps (PDL_LONG=1: two epochs), every loss. And in float32 on MPI ranks
+# every one of them learns digits to 97 %. With sparse gradients too, which take
+# a way of their own.
 set -u
 PDL_LONG=${PDL_LONG:-}
 paradl=$1

@@ -1,7 +1,7 @@
 #!/bin/bash
 # What runs in the reference kernels is said once, with its share of a step: in
-# text, as a line of --json, and as a row of a log of JSON lines. Where nothing does, or where the reference was
-# asked for, nothing is said.
+# text, as a line of --json, and as a row of a log of JSON lines. Where nothing
+# does, or where the reference was asked for, nothing is said.
 set -u
 paradl=$1
 dir=$(mktemp -d) || exit 4

@@ -1,13 +1,14 @@
 #!/bin/bash
 # Every network of the zoo (but Nemotron 3, whose recurrence the runtime has no
 # kernel for, and DeepSeek-V4) trains from its description: a step with the fast
-# backend on virtual ranks, serial and cut, and the same step of both in float64,
-# every tensor of which must be the same; a line for each. (float32 losses are
-# compared loosely: batch norm over the few pixels that are left of a small image
-# enlarges every rounding.) Sizes are cut down where a laptop's memory or the
-# reference kernels' time asks for it: layers, features, vocabulary and length of
-# language models (experts and their width of mixtures), images of convolutional
-# ones. Half an hour and more: PDL_LONG=1 only.
+# backend on virtual ranks, serial and cut, and the same step of both in
+# float64, every tensor of which must be the same; a line for each. (float32
+# losses are compared loosely: batch norm over the few pixels that are left of a
+# small image enlarges every rounding.) Sizes are cut down where a laptop's
+# memory or the reference kernels' time asks for it: layers, features,
+# vocabulary and length of language models (experts and their width of
+# mixtures), images of convolutional ones. Half an hour and more: PDL_LONG=1
+# only.
 # Usage: PARADL [NAME..]
 set -u
 paradl=$1; shift

@@ -1,7 +1,7 @@
 #!/bin/bash
-# Training on two hosts with 1 Gb/s between them: the losses are those of virtual
-# ranks bit by bit, dense and with every compression; bytes that are not sent are
-# time that is not taken; a host that is cut off ends the run.
+# Training on two hosts with 1 Gb/s between them: the losses are those of
+# virtual ranks bit by bit, dense and with every compression; bytes that are not
+# sent are time that is not taken; a host that is cut off ends the run.
 set -u
 paradl=$1
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -51,7 +51,7 @@ both() { # STRATEGY: trained both ways; bytes of a step are in $bytes
 }
 both data=2
 dense=$bytes
-# 20 MB of gradients: half of them to the other host, half of the sums from here.
+# 20 MB of gradients: half of them go to the other host, half of the sums come
 [ "$dense" -ge 19000000 ] && [ "$dense" -le 24000000 ] ||
     fail "$dense bytes a step for 20 MB of gradients"
 while read -r way most; do # per cent of the dense bytes
