@@ -171,35 +171,61 @@ enum pdl_op_flags {
     PDL_OP_SPARSE_ROWS = 128, /* reads only the rows it is asked for */
     PDL_OP_DW_READS_W = 256,  /* backward-weights reads the weights */
     PDL_OP_NORM = 512,        /* sums over its input, then applies them to it */
+    PDL_OP_COMPARES = 1024,   /* two operands; where there is one: with alpha */
+    PDL_OP_UNKNOWN = 2048,    /* its output shapes are all that is known */
 };
 
-/* Operators that others ask for by name, in the upper half of the flags: one
+/* Operators that others ask for one by one, in the upper half of the flags: one
  * word instead of a comparison of texts. */
-#define PDL_OP_ID_LIST(X)                 \
-    X(CONV, "conv")                       \
-    X(LINEAR, "linear")                   \
-    X(ATTENTION, "attention")             \
-    X(EXPERTS, "experts")                 \
-    X(ROPE, "rope")                       \
-    X(BATCH_NORM, "batch_norm")           \
-    X(LAYER_NORM, "layer_norm")           \
-    X(RMS_NORM, "rms_norm")               \
-    X(MAX_POOL, "max_pool")               \
-    X(GLOBAL_AVG_POOL, "global_avg_pool") \
-    X(RELU, "relu")                       \
-    X(RELU6, "relu6")                     \
-    X(SILU, "silu")                       \
-    X(GELU, "gelu")                       \
-    X(HARD_SWISH, "hard_swish")           \
-    X(ADD, "add")                         \
-    X(MUL, "mul")                         \
-    X(CONCAT, "concat")                   \
-    X(PAD, "pad")                         \
-    X(CONV_TRANSPOSE, "conv_transpose")   \
-    X(AVG_POOL, "avg_pool")               \
-    X(EMBEDDING, "embedding")             \
-    X(DROPOUT, "dropout")                 \
-    X(SPLIT, "split")
+#define PDL_OP_ID_LIST(X)                       \
+    X(CONV, "conv")                             \
+    X(LINEAR, "linear")                         \
+    X(ATTENTION, "attention")                   \
+    X(EXPERTS, "experts")                       \
+    X(ROPE, "rope")                             \
+    X(BATCH_NORM, "batch_norm")                 \
+    X(LAYER_NORM, "layer_norm")                 \
+    X(RMS_NORM, "rms_norm")                     \
+    X(MAX_POOL, "max_pool")                     \
+    X(GLOBAL_AVG_POOL, "global_avg_pool")       \
+    X(RELU, "relu")                             \
+    X(RELU6, "relu6")                           \
+    X(SILU, "silu")                             \
+    X(GELU, "gelu")                             \
+    X(HARD_SWISH, "hard_swish")                 \
+    X(ADD, "add")                               \
+    X(MUL, "mul")                               \
+    X(CONCAT, "concat")                         \
+    X(PAD, "pad")                               \
+    X(CONV_TRANSPOSE, "conv_transpose")         \
+    X(AVG_POOL, "avg_pool")                     \
+    X(EMBEDDING, "embedding")                   \
+    X(DROPOUT, "dropout")                       \
+    X(SPLIT, "split")                           \
+    X(POSITION_EMBEDDING, "position_embedding") \
+    X(FLATTEN, "flatten")                       \
+    X(SLICE, "slice")                           \
+    X(SLICE_HEADS, "slice_heads")               \
+    X(JOIN_HEADS, "join_heads")                 \
+    X(SOFTMAX, "softmax")                       \
+    X(LOG_SOFTMAX, "log_softmax")               \
+    X(PRELU, "prelu")                           \
+    X(SCALE, "scale")                           \
+    X(SUB, "sub")                               \
+    X(DIV, "div")                               \
+    X(POW, "pow")                               \
+    X(MIN, "min")                               \
+    X(MAX, "max")                               \
+    X(MEAN, "mean")                             \
+    X(WHERE, "where")                           \
+    X(NOT, "not")                               \
+    X(REDUCE_SUM, "reduce_sum")                 \
+    X(GLOBAL_MAX_POOL, "global_max_pool")       \
+    X(ADAPTIVE_AVG_POOL, "adaptive_avg_pool")   \
+    X(RESIZE, "resize")                         \
+    X(LRN, "lrn")                               \
+    X(INSTANCE_NORM, "instance_norm")           \
+    X(TANH, "tanh")
 
 enum pdl_op_id {
     PDL_ID_OTHER,

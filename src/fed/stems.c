@@ -20,7 +20,7 @@
 
 static bool ends_stem(const struct pdl_node *n)
 {
-    return pdl_op_id(n->op) == PDL_ID_RELU || strcmp(n->op->name, "tanh") == 0;
+    return pdl_op_id(n->op) == PDL_ID_RELU || pdl_op_id(n->op) == PDL_ID_TANH;
 }
 
 int fed_stem_end(const struct pdl_model *m)

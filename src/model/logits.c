@@ -22,7 +22,7 @@ static bool ends_with_softmax(const struct pdl_model *m)
     const struct pdl_segment *s =
         m->nsegments > 0 ? &m->segments[m->nsegments - 1] : NULL;
 
-    return last && s && strcmp(last->op->name, "softmax") == 0 &&
+    return last && s && pdl_op_id(last->op) == PDL_ID_SOFTMAX &&
            !is_read(m, last->out[0]) && s->repeat == 1 && s->nnodes > 1;
 }
 

@@ -137,10 +137,10 @@ static const struct pdl_op rows[] = {
      NULL, attention_infer, attention_flops},
     {"rope", "rotary position embedding", 1, 3, PDL_OP_IS(ROPE), NULL, NULL,
      NULL},
-    {"slice_heads", "from dims[0] to dims[1] of each head's features", 1, 1, 0,
-     NULL, slice_heads_infer, NULL},
-    {"join_heads", "each head's features, then those of all heads", 2, 2, 0,
-     NULL, join_heads_infer, NULL},
+    {"slice_heads", "from dims[0] to dims[1] of each head's features", 1, 1,
+     PDL_OP_IS(SLICE_HEADS), NULL, slice_heads_infer, NULL},
+    {"join_heads", "each head's features, then those of all heads", 2, 2,
+     PDL_OP_IS(JOIN_HEADS), NULL, join_heads_infer, NULL},
 };
 
 const struct model_ops model_ops_attention = {rows,

@@ -142,8 +142,8 @@ static const struct pdl_op rows[] = {
      NULL, concat_infer, NULL},
     {"split", "cuts along axis into parts of extents dims", 1, 2,
      PDL_OP_IS(SPLIT), NULL, split_infer, NULL},
-    {"slice", "from dims[0] to dims[1] along axis", 1, 5, 0, NULL, slice_infer,
-     NULL},
+    {"slice", "from dims[0] to dims[1] along axis", 1, 5, PDL_OP_IS(SLICE),
+     NULL, slice_infer, NULL},
     {"gather", "elements along axis, by index", 1, 2, PDL_OP_SPARSE_ROWS, NULL,
      gather_infer, NULL},
 };

@@ -220,7 +220,8 @@ static const struct pdl_op rows[] = {
      PDL_OP_SPARSE_ROWS | PDL_OP_IS(EMBEDDING), table_weights, rows_infer,
      NULL},
     {"position_embedding", "rows of a table, by position", 1, 1,
-     PDL_OP_SPARSE_ROWS, table_weights, positions_infer, NULL},
+     PDL_OP_SPARSE_ROWS | PDL_OP_IS(POSITION_EMBEDDING), table_weights,
+     positions_infer, NULL},
     {"class_token", "one learned token put before the others", 1, 1, 0,
      class_weights, class_infer, NULL},
 };

@@ -33,8 +33,8 @@ static const struct pdl_op rows[] = {
     {"constant", "a value that no weight is", 0, 0, 0, NULL, constant_infer,
      NULL},
     {"cast", "another element type", 1, 1, 0, NULL, NULL, NULL},
-    {"other", "an operator known by its output shapes only", 0, MODEL_MAX_IN, 0,
-     NULL, given_infer, NULL},
+    {"other", "an operator known by its output shapes only", 0, MODEL_MAX_IN,
+     PDL_OP_UNKNOWN, NULL, given_infer, NULL},
 };
 
 const struct model_ops model_ops_other = {rows, sizeof rows / sizeof rows[0]};

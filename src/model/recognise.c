@@ -38,9 +38,9 @@ struct seen {
     bool rms, tied, other;
 };
 
-static bool is_op(const struct pdl_node *n, const char *name)
+static bool is_op(const struct pdl_node *n, enum pdl_op_id id)
 {
-    return strcmp(n->op->name, name) == 0;
+    return pdl_op_id(n->op) == id;
 }
 
 static void see_embedding(struct seen *x, const struct pdl_node *n)
@@ -54,7 +54,7 @@ static void see_embedding(struct seen *x, const struct pdl_node *n)
         x->other = true;
         return;
     }
-    if (is_op(n, "position_embedding"))
+    if (is_op(n, PDL_ID_POSITION_EMBEDDING))
         x->placed = x->embeddings;
     x->rows[x->embeddings++] = n->attr.vocab;
     x->other = x->other || x->n > 1 || n->attr.features != x->hidden;
@@ -136,19 +136,19 @@ static void see(struct seen *x, const struct pdl_node *n)
     enum pdl_op_id id = pdl_op_id(n->op);
     struct stretch *s = &x->s[x->n - 1];
 
-    if (is_op(n, "embedding") || is_op(n, "position_embedding"))
+    if (is_op(n, PDL_ID_EMBEDDING) || is_op(n, PDL_ID_POSITION_EMBEDDING))
         see_embedding(x, n);
     else if (id == PDL_ID_LAYER_NORM || id == PDL_ID_RMS_NORM)
         see_norm(x, n);
     else if (id == PDL_ID_LINEAR)
         see_linear(x, n);
-    else if (is_op(n, "softmax"))
+    else if (is_op(n, PDL_ID_SOFTMAX))
         see_softmax(x, n);
     else if (id == PDL_ID_ATTENTION)
         see_attention(x, n);
     else if (id == PDL_ID_ADD)
         see_add(x, n);
-    else if (is_op(n, "where"))
+    else if (is_op(n, PDL_ID_WHERE))
         s->masked = true;
     else if (id == PDL_ID_CONV || id == PDL_ID_EXPERTS)
         x->other = true;

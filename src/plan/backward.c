@@ -346,7 +346,7 @@ static bool passes_on(const struct plan_lower *lo, int node)
     const struct pdl_node *n = &lo->model->nodes[node];
     const struct pdl_tensor *t = lo->model->tensors;
 
-    if (!plan_is(n, "add"))
+    if (!plan_is(n, PDL_ID_ADD))
         return false;
     for (int i = 0; i < n->nin; i++)
         if (pdl_tensor_elements(&t[n->in[i]]) !=

@@ -236,7 +236,7 @@ static enum pdl_status only_experts(struct plan_check *c,
         o->kind == PDL_PLAN_OP_COPY_OUT || o->kind == PDL_PLAN_OP_COPY_IN ||
         o->kind == PDL_PLAN_OP_ROTATE ||
         (o->kind == PDL_PLAN_OP_COMPUTE && o->node >= 0 &&
-         (plan_is(&c->p->model->nodes[o->node], "experts") ||
+         (plan_is(&c->p->model->nodes[o->node], PDL_ID_EXPERTS) ||
           plan_key_groups(&c->p->model->nodes[o->node]) > 0));
 
     for (int k = 0; k < o->nin + o->nout && !ours; k++)

@@ -270,8 +270,9 @@ static enum pdl_status bias_placement(struct plan_check *c,
                                       const struct pdl_plan_op *o)
 {
     const struct pdl_node *n = &c->p->model->nodes[o->node];
-    int feature =
-        plan_is(n, "linear") ? plan_check_tensor(c, o->in[0])->ndims - 1 : 1;
+    int feature = plan_is(n, PDL_ID_LINEAR)
+                      ? plan_check_tensor(c, o->in[0])->ndims - 1
+                      : 1;
 
     for (int f = 0; f < c->p->mesh->nfactors; f++) {
         int y = plan_check_at(c, o->in[0], f);

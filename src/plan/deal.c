@@ -20,8 +20,6 @@
  * of a convolution): there one order of places would be wrong or useless. */
 #include "plan_priv.h"
 
-#include <string.h>
-
 /* The first place of a rank's part, as pdl_split cuts. */
 static int64_t start(const struct pdl_deal *d, int64_t rank)
 {
@@ -105,22 +103,24 @@ double pdl_deal_mean(const struct pdl_deal *d, int64_t lo, int64_t hi)
 /* Layers that treat every position alike, or by its number. */
 static bool by_position(const struct pdl_node *n)
 {
-    static const char *const alike[] = {"linear",
-                                        "layer_norm",
-                                        "rms_norm",
-                                        "embedding",
-                                        "position_embedding",
-                                        "experts",
-                                        "attention",
-                                        "rope",
-                                        "slice_heads",
-                                        "join_heads",
-                                        NULL};
+    static const enum pdl_op_id alike[] = {
+        PDL_ID_LINEAR,
+        PDL_ID_LAYER_NORM,
+        PDL_ID_RMS_NORM,
+        PDL_ID_EMBEDDING,
+        PDL_ID_POSITION_EMBEDDING,
+        PDL_ID_EXPERTS,
+        PDL_ID_ATTENTION,
+        PDL_ID_ROPE,
+        PDL_ID_SLICE_HEADS,
+        PDL_ID_JOIN_HEADS,
+    };
 
-    for (int i = 0; alike[i]; i++)
+    for (size_t i = 0; i < sizeof alike / sizeof alike[0]; i++)
         if (plan_is(n, alike[i]))
             return true;
-    if (plan_is(n, "concat") || plan_is(n, "slice") || plan_is(n, "softmax"))
+    if (plan_is(n, PDL_ID_CONCAT) || plan_is(n, PDL_ID_SLICE) ||
+        plan_is(n, PDL_ID_SOFTMAX))
         return n->attr.axis > 0;
     return plan_rule_is_pointwise(n);
 }
@@ -138,7 +138,7 @@ static bool keeps_positions(const struct pdl_model *m, const struct pdl_node *n,
 {
     bool good = by_position(n);
 
-    if (plan_is(n, "attention"))
+    if (plan_is(n, PDL_ID_ATTENTION))
         good = n->attr.causal && n->nin == 3 && n->nweights == 0;
     for (int k = 0; k < n->nin && good; k++)
         good = has_positions(m, n->in[k], positions);
@@ -151,7 +151,7 @@ static bool keeps_positions(const struct pdl_model *m, const struct pdl_node *n,
 static int64_t positions_of(const struct pdl_model *m)
 {
     for (int i = 0; i < m->nnodes; i++)
-        if (plan_is(&m->nodes[i], "attention") && m->nodes[i].nin > 0)
+        if (plan_is(&m->nodes[i], PDL_ID_ATTENTION) && m->nodes[i].nin > 0)
             return m->tensors[m->nodes[i].in[0]].dim[0];
     return 0;
 }

@@ -201,7 +201,7 @@ static int feature_dim(const struct plan_lower *lo, int node)
 {
     const struct pdl_node *n = &lo->model->nodes[node];
 
-    return plan_is(n, "linear") ? lo->model->tensors[n->out[0]].rank : 1;
+    return plan_is(n, PDL_ID_LINEAR) ? lo->model->tensors[n->out[0]].rank : 1;
 }
 
 static bool by_positions(const struct plan_lower *lo,
@@ -417,7 +417,8 @@ static void gather_operands(struct plan_lower *lo, int node)
     const struct pdl_node *n = &lo->model->nodes[node];
     struct plan_at *at = &lo->at[node];
 
-    bool turned = plan_is(n, "experts"); /* tokens travel by their scores */
+    bool turned =
+        plan_is(n, PDL_ID_EXPERTS); /* tokens travel by their scores */
 
     for (int k = 0; k < n->nin; k++) {
         int i = turned ? n->nin - 1 - k : k;

@@ -36,7 +36,7 @@ static bool makes_shared_keys(const struct plan_lower *lo,
     int64_t items;
     bool keys;
 
-    if (!t || t->axis != PDL_AXIS_TENSOR || !plan_is(s->node, "linear") ||
+    if (!t || t->axis != PDL_AXIS_TENSOR || !plan_is(s->node, PDL_ID_LINEAR) ||
         plan_value_place(lo, s->node->in[0], f) == s->x->rank)
         return false;
     items = plan_keeps_features(lo, s->node->out[0], t->size, &keys);

@@ -138,12 +138,12 @@ static bool cut_by_role(struct plan_lower *lo, int node, int f,
     bool whole;
 
     plan_site_init(lo->model, node, feature_parts(lo, node, t), &s);
-    if (t->axis == PDL_AXIS_TENSOR && plan_is(s.node, "linear")
+    if (t->axis == PDL_AXIS_TENSOR && plan_is(s.node, PDL_ID_LINEAR)
             ? !cut_tensor(lo, &s, f, t->size, cut)
             : !plan_rule_role(&s, t->axis, t->dim, cut))
         return false;
     if (cut->x[0] > 0 && plan_value_place(lo, s.node->in[0], f) == cut->x[0] &&
-        plan_is(s.node, "linear"))
+        plan_is(s.node, PDL_ID_LINEAR))
         cut->items = items_of(lo, s.node->in[0], cut->x[0]);
     extent = smallest_extent(lo, &s, cut);
     if (t->size <= extent || cut->groups > 0 || lo->opt->allow_empty)
@@ -177,7 +177,7 @@ static bool cut_tail(const struct plan_lower *lo, const struct plan_site *s,
 {
     int in = s->node->in[0];
 
-    if (!plan_is(s->node, "flatten") ||
+    if (!plan_is(s->node, PDL_ID_FLATTEN) ||
         sample_parts(lo, in) * lo->mesh->factor[f] > lo->samples)
         return false;
     return plan_rule_follow(s, 0, 0, cut);
@@ -224,7 +224,7 @@ static bool cut_by_inputs(struct plan_lower *lo, int node, int f,
     now = items_of(lo, s.node->in[lead], d);
     if (cut->items == 0 || (now > 0 && cut->items % now == 0))
         cut->items = now;
-    if (cut->items == 0 && d == 1 && plan_is(s.node, "flatten"))
+    if (cut->items == 0 && d == 1 && plan_is(s.node, PDL_ID_FLATTEN))
         cut->items = s.x->dim[0];
     /* too few for every part: the operator works on the whole instead */
     if (t &&
@@ -262,7 +262,8 @@ static bool cut_heads(const struct plan_lower *lo, int node,
     plan_site_init(lo->model, node, 1, &s);
     return t && t->axis == PDL_AXIS_CONTEXT &&
            lo->strategy->context_kind == PDL_CONTEXT_A2A &&
-           plan_is(s.node, "attention") && plan_rule_follow(&s, 0, 2, cut) &&
+           plan_is(s.node, PDL_ID_ATTENTION) &&
+           plan_rule_follow(&s, 0, 2, cut) &&
            (cut->items >= t->size || lo->opt->allow_empty);
 }
 

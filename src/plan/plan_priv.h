@@ -14,10 +14,9 @@ static inline bool plan_has(uint32_t set, int f)
     return f >= 0 && f < PDL_MAX_FACTORS && (set >> f & 1);
 }
 
-/* Is the node's operator called this? */
-static inline bool plan_is(const struct pdl_node *n, const char *op)
+static inline bool plan_is(const struct pdl_node *n, enum pdl_op_id id)
 {
-    return n->op->name[0] == op[0] && strcmp(n->op->name, op) == 0;
+    return pdl_op_id(n->op) == id;
 }
 
 /* How one factor cuts an operator: the dimension of each operand that has the

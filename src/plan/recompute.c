@@ -131,7 +131,7 @@ static bool is_dear(const struct again *a, const struct pdl_plan_op *o,
 {
     const struct pdl_node *n =
         o->node >= 0 ? &a->lo->model->nodes[o->node] : NULL;
-    bool attention = n && plan_is(n, "attention");
+    bool attention = n && plan_is(n, PDL_ID_ATTENTION);
 
     if (o->kind == PDL_PLAN_OP_ROTATE) /* its blocks have passed by */
         return mode == PDL_RECOMPUTE_NONE;
@@ -144,7 +144,7 @@ static bool is_dear(const struct again *a, const struct pdl_plan_op *o,
         return !attention;
     default:
         return is_sum(o) || attention ||
-               (n && plan_is(n, "linear") && o->part == 0 &&
+               (n && plan_is(n, PDL_ID_LINEAR) && o->part == 0 &&
                 (*matmuls)++ % 2 == 0);
     }
 }

@@ -18,14 +18,14 @@ struct routes {
 static bool is_experts(const struct plan_lower *lo, const struct pdl_plan_op *o)
 {
     return o->kind == PDL_PLAN_OP_COMPUTE && o->node >= 0 &&
-           plan_is(&lo->model->nodes[o->node], "experts");
+           plan_is(&lo->model->nodes[o->node], PDL_ID_EXPERTS);
 }
 
 static uint32_t expert_factors(const struct plan_lower *lo, int node)
 {
     uint32_t set = 0;
 
-    if (!plan_is(&lo->model->nodes[node], "experts"))
+    if (!plan_is(&lo->model->nodes[node], PDL_ID_EXPERTS))
         return 0;
     for (int f = 0; f < lo->mesh->nfactors; f++) {
         const struct pdl_mesh_term *t = plan_term_of(lo, node, f);

@@ -86,7 +86,7 @@ static bool spatial_dim(const struct plan_site *s, int dim,
 static bool conv_role(const struct plan_site *s, enum pdl_axis axis, int dim,
                       struct plan_cut *cut)
 {
-    bool swapped = plan_is(s->node, "conv_transpose");
+    bool swapped = plan_is(s->node, PDL_ID_CONV_TRANSPOSE);
 
     switch (axis) {
     case PDL_AXIS_DATA:
@@ -167,10 +167,10 @@ static int operand_dim(const struct pdl_tensor *x, const struct pdl_tensor *y,
 static int weight_dim(const struct plan_site *s, const struct pdl_tensor *w,
                       int out)
 {
-    bool scale = plan_is(s->node, "scale");
+    bool scale = plan_is(s->node, PDL_ID_SCALE);
     int d = out - 1 - (s->y->rank - w->rank);
 
-    if (plan_is(s->node, "prelu") || (scale && s->y->rank > 2))
+    if (plan_is(s->node, PDL_ID_PRELU) || (scale && s->y->rank > 2))
         d = out - 1;
     if (out < 1 || d < 0 || d >= w->rank || w->dim[d] != s->y->dim[out - 1])
         return PDL_REPLICATED;
@@ -316,7 +316,7 @@ static bool attention_follow(const struct plan_site *s, int operand, int d,
 bool plan_rule_queries(const struct plan_site *s, struct plan_cut *cut)
 {
     none(cut);
-    if (!plan_is(s->node, "attention") || s->node->nin != 3)
+    if (!plan_is(s->node, PDL_ID_ATTENTION) || s->node->nin != 3)
         return false;
     cut->x[0] = cut->y[0] = 2;
     if (s->node->nweights > 0)
@@ -327,7 +327,7 @@ bool plan_rule_queries(const struct plan_site *s, struct plan_cut *cut)
 
 int64_t plan_key_groups(const struct pdl_node *n)
 {
-    if (!plan_is(n, "attention"))
+    if (!plan_is(n, PDL_ID_ATTENTION))
         return 0;
     return n->attr.kv_heads > 0 ? n->attr.kv_heads : n->attr.heads;
 }
@@ -343,7 +343,8 @@ int64_t plan_rule_head_width(const struct pdl_model *m,
         return rope->attr.head_dim;
 
     for (const struct pdl_node *n = rope + 1; n < end && n < rope + NEAR; n++)
-        for (int k = 0; k < 2 && k < n->nin && plan_is(n, "attention"); k++)
+        for (int k = 0; k < 2 && k < n->nin && plan_is(n, PDL_ID_ATTENTION);
+             k++)
             if (n->in[k] == rope->out[0])
                 return n->attr.head_dim;
     return 0;

@@ -41,7 +41,7 @@ static void pointwise(struct plan_machine *m, const struct plan_call *k)
                 s = plan_num_add(s, plan_part_get(m, k->in[a], xi));
                 v = plan_num_mul(v, plan_part_get(m, k->in[a], xi));
             }
-            if (plan_is(n, "add"))
+            if (plan_is(n, PDL_ID_ADD))
                 v = plan_num_add(s, PLAN_NUM_P - 3);
             else if (n->nin == 1)
                 v = plan_num_mul(s, plan_num_square(s));

@@ -366,14 +366,14 @@ static int source_of(const struct plan_machine *m, const struct pdl_node *n,
     const struct pdl_tensor *t = m->model->tensors;
     int64_t own = t[n->in[0]].dim[1], size, head, at;
 
-    if (plan_is(n, "slice")) {
+    if (plan_is(n, PDL_ID_SLICE)) {
         *f = a->dims[0] + *f * (a->ndims > 2 ? a->dims[2] : 1);
         return 0;
     }
     size = t[n->out[0]].dim[1] / a->heads;
     own /= a->heads;
     head = *f / size;
-    at = *f % size + (plan_is(n, "slice_heads") ? a->dims[0] : 0);
+    at = *f % size + (plan_is(n, PDL_ID_SLICE_HEADS) ? a->dims[0] : 0);
     *f = at < own ? head * own + at : at - own;
     return at < own ? 0 : 1;
 }
@@ -386,7 +386,7 @@ static void take(struct plan_machine *m, const struct plan_call *k)
     int64_t i[PDL_BOX_DIMS] = {0}, j[PDL_BOX_DIMS] = {0};
 
     if (m->model->tensors[k->node->in[0]].rank != 2 ||
-        (plan_is(k->node, "slice") &&
+        (plan_is(k->node, PDL_ID_SLICE) &&
          (k->node->attr.axis != 1 || k->node->attr.ndims < 2)) ||
         (!forward && k->nout != k->node->nin)) {
         m->missing = "a slice of features";
@@ -411,7 +411,7 @@ static void take(struct plan_machine *m, const struct plan_call *k)
  * dy. */
 static void weighted(struct plan_machine *m, const struct plan_call *k)
 {
-    bool mul = plan_is(k->node, "mul");
+    bool mul = plan_is(k->node, PDL_ID_MUL);
     const struct pdl_tensor *w = &m->model->tensors[k->node->weights[0]];
     const struct plan_part *y =
         k->pass == PDL_BACKWARD_WEIGHTS ? k->in[1] : k->out[0];
@@ -501,12 +501,12 @@ bool plan_kernel_transformer(struct plan_machine *m, const struct plan_call *c)
 
     if (c->node->nin == 1 && c->node->nweights == 1 &&
         m->model->tensors[c->node->weights[0]].rank == 1 &&
-        (plan_is(c->node, "add") || plan_is(c->node, "mul"))) {
+        (plan_is(c->node, PDL_ID_ADD) || plan_is(c->node, PDL_ID_MUL))) {
         weighted(m, c);
         return true;
     }
     for (size_t i = 0; i < sizeof kernels / sizeof kernels[0]; i++)
-        if (plan_is(c->node, kernels[i].op)) {
+        if (strcmp(kernels[i].op, c->node->op->name) == 0) {
             kernels[i].run(m, c);
             return true;
         }

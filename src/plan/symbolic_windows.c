@@ -24,9 +24,9 @@ static struct contraction contraction_of(const struct plan_machine *m,
     int64_t groups = n->attr.groups > 1 ? n->attr.groups : 1;
     struct contraction c = {.attr = &n->attr, .feature = x->rank};
 
-    if (!plan_is(n, "linear")) {
+    if (!plan_is(n, PDL_ID_LINEAR)) {
         c.nspatial = x->rank - 1;
-        c.transposed = plan_is(n, "conv_transpose");
+        c.transposed = plan_is(n, PDL_ID_CONV_TRANSPOSE);
         c.feature = 1;
     }
     c.per_group_in = x->dim[c.feature - 1] / groups;
@@ -253,7 +253,7 @@ void plan_kernel_pool(struct plan_machine *m, const struct plan_call *k)
     const struct pdl_tensor *yt = &m->model->tensors[k->node->out[0]];
     struct contraction c = {
         .attr = &k->node->attr, .nspatial = xt->rank - 1, .feature = 1};
-    bool max = plan_is(k->node, "max_pool");
+    bool max = plan_is(k->node, PDL_ID_MAX_POOL);
     struct pdl_box kb = kernel_box(&c), all = {.ndims = c.nspatial};
     int64_t yi[PDL_BOX_DIMS] = {0}, xi[PDL_BOX_DIMS] = {0},
             ki[PDL_BOX_DIMS] = {0};

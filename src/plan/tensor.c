@@ -68,15 +68,15 @@ static int64_t kept_by(struct keep *k, const struct plan_reader *r, int depth)
 {
     const struct pdl_node *n = &k->lo->model->nodes[r->node];
 
-    if (plan_is(n, "linear"))
+    if (plan_is(n, PDL_ID_LINEAR))
         return r->operand == 0 ? 0 : -1;
-    if (plan_is(n, "attention") && n->nin == 3)
+    if (plan_is(n, PDL_ID_ATTENTION) && n->nin == 3)
         return kept_by_attention(k, r);
-    if (plan_is(n, "rms_norm") || plan_is(n, "layer_norm"))
+    if (plan_is(n, PDL_ID_RMS_NORM) || plan_is(n, PDL_ID_LAYER_NORM))
         return kept_by_norm(k, n, depth);
-    if (plan_is(n, "slice_heads") || plan_is(n, "join_heads"))
+    if (plan_is(n, PDL_ID_SLICE_HEADS) || plan_is(n, PDL_ID_JOIN_HEADS))
         return kept_by_heads(k, r, depth);
-    if (plan_is(n, "rope") || plan_rule_is_pointwise(n))
+    if (plan_is(n, PDL_ID_ROPE) || plan_rule_is_pointwise(n))
         return kept(k, n->out[0], depth);
     return -1;
 }

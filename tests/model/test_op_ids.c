@@ -45,11 +45,37 @@ static void norms_say_that_they_are(void **st)
     }
 }
 
+static bool lists(const char *words, const char *word)
+{
+    size_t n = strlen(word);
+
+    for (const char *at = words; (at = strstr(at, word)) != NULL; at += n)
+        if ((at == words || at[-1] == ' ') && (at[n] == ' ' || !at[n]))
+            return true;
+    return false;
+}
+
+static void comparisons_and_what_nobody_knows_say_so(void **st)
+{
+    const struct pdl_op *op;
+
+    (void)st;
+    for (int i = 0; (op = pdl_op_at(i)) != NULL; i++) {
+        assert_int_equal(lists("equal less less_equal greater greater_equal "
+                               "and or xor",
+                               op->name),
+                         (op->flags & PDL_OP_COMPARES) != 0);
+        assert_int_equal(lists("other", op->name),
+                         (op->flags & PDL_OP_UNKNOWN) != 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_operator_has_the_number_of_its_name),
         cmocka_unit_test(norms_say_that_they_are),
+        cmocka_unit_test(comparisons_and_what_nobody_knows_say_so),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -237,9 +237,8 @@ static enum pdl_status show_layer(struct pdl_table *t,
     else if (blocks)
         pdl_table_cell(t, "%s", "");
     pdl_table_cell(t, "%s",
-                   n->source_op && strcmp(n->op->name, "other") == 0
-                       ? n->source_op
-                       : n->op->name);
+                   n->source_op && n->op->flags & PDL_OP_UNKNOWN ? n->source_op
+                                                                 : n->op->name);
     cell_shape(t, tensor(m, n->in, n->nin));
     cell_shape(t, tensor(m, n->out, n->nout));
     cell_number(t, pdl_node_parameters(m, node));

@@ -95,7 +95,7 @@ static enum pdl_status all_known(const struct pdl_model *m, struct pdl_err *err)
 static enum pdl_status all_run(const struct pdl_model *m, struct pdl_err *err)
 {
     for (int i = 0; i < m->nnodes; i++)
-        if (strcmp(m->nodes[i].op->name, "other") == 0)
+        if (m->nodes[i].op->flags & PDL_OP_UNKNOWN)
             return pdl_fail(
                 err, PDL_EINVAL, "%s: %s: the runtime has no kernel for %s",
                 m->name, m->nodes[i].name,

@@ -104,27 +104,24 @@ double train_rope_step(const struct pdl_attr *a, int64_t e, int64_t d)
     return keep * step + (1 - keep) * step / a->scale;
 }
 
+static bool is(const struct pdl_node *n, enum pdl_op_id id)
+{
+    return pdl_op_id(n->op) == id;
+}
+
 /* where has three operands, comparisons two; not is a comparison with 0. */
 bool train_with_number(const struct pdl_node *n, double *number)
 {
-    static const char *const comparisons[] = {
-        "equal",         "less", "less_equal", "greater",
-        "greater_equal", "and",  "or",         "xor"};
     int operands = n->nin + n->nweights;
-    bool one = strcmp(n->op->name, "not") == 0 ||
-               (strcmp(n->op->name, "where") == 0 && operands == 2);
 
-    for (size_t i = 0; i < sizeof comparisons / sizeof comparisons[0]; i++)
-        one =
-            one || (operands == 1 && strcmp(n->op->name, comparisons[i]) == 0);
     *number = n->attr.alpha;
-    return one;
+    return is(n, PDL_ID_NOT) || (is(n, PDL_ID_WHERE) && operands == 2) ||
+           (n->op->flags & PDL_OP_COMPARES && operands == 1);
 }
 
 const char *train_function(const struct pdl_node *n)
 {
-    return n->attr.by_tanh && pdl_op_id(n->op) == PDL_ID_GELU ? "gelu_tanh"
-                                                              : n->op->name;
+    return n->attr.by_tanh && is(n, PDL_ID_GELU) ? "gelu_tanh" : n->op->name;
 }
 
 double train_epsilon(const struct pdl_node *n)
@@ -217,15 +214,11 @@ void train_array_strides(const struct train_array *a, int64_t *stride)
 
 /* ---- operands --------------------------------------------------------- */
 
-static bool is(const struct pdl_node *n, const char *op)
-{
-    return strcmp(n->op->name, op) == 0;
-}
-
 static bool has_bias(const struct pdl_node *n)
 {
     return n->nweights > 1 &&
-           (is(n, "conv") || is(n, "conv_transpose") || is(n, "linear"));
+           (is(n, PDL_ID_CONV) || is(n, PDL_ID_CONV_TRANSPOSE) ||
+            is(n, PDL_ID_LINEAR));
 }
 
 static void forward_operands(const struct train_call *c,
@@ -233,7 +226,7 @@ static void forward_operands(const struct train_call *c,
 {
     const struct pdl_node *n = c->node;
 
-    if (c->part == 1 && is(n, "batch_norm")) {
+    if (c->part == 1 && is(n, PDL_ID_BATCH_NORM)) {
         o->nx = 1;
         o->sums = 1;
         o->w = 2;
@@ -258,7 +251,7 @@ static void data_operands(const struct train_call *c, struct train_operands *o)
     int i = n->nout;
 
     o->ndy = n->nout;
-    if (is(n, "batch_norm") && c->part == 0 && c->nin == 3) {
+    if (is(n, PDL_ID_BATCH_NORM) && c->part == 0 && c->nin == 3) {
         o->x = 1;
         o->nx = 1;
         o->stats = 2;
@@ -291,7 +284,7 @@ static void weight_operands(const struct train_call *c,
     const struct pdl_node *n = c->node;
     int i = n->nin + n->nout;
 
-    if (is(n, "batch_norm") && c->nin == 1) {
+    if (is(n, PDL_ID_BATCH_NORM) && c->nin == 1) {
         o->sums = 0;
         return;
     }

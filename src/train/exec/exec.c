@@ -406,7 +406,7 @@ static bool is_dropout(const pdl_trainer *t, int op)
     int node = t->plan->ops[op].node;
 
     return node >= 0 &&
-           strcmp(t->plan->model->nodes[node].op->name, "dropout") == 0;
+           pdl_op_id(t->plan->model->nodes[node].op) == PDL_ID_DROPOUT;
 }
 
 static enum pdl_status compute(pdl_trainer *t, int op, int micro,

@@ -7,8 +7,6 @@
  * calls that the backend is asked to make. */
 #include "train/train_priv.h"
 
-#include <string.h>
-
 enum { EXTRA = 3 }; /* operands added to one operation at most */
 
 /* Scales, shifts and running statistics of normalisations: a few numbers
@@ -20,7 +18,7 @@ static bool is_of_norm(const struct pdl_model *m, int tensor)
     for (int i = 0; i < m->nnodes; i++)
         for (int j = 0; j < m->nodes[i].nweights; j++)
             if (m->nodes[i].weights[j] == tensor)
-                return strstr(m->nodes[i].op->name, "_norm") != NULL;
+                return m->nodes[i].op->flags & PDL_OP_NORM;
     return false;
 }
 

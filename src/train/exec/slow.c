@@ -37,7 +37,7 @@ static int number_of(const struct pdl_op *op)
 {
     int i = 0;
 
-    while (pdl_op_at(i) && strcmp(pdl_op_at(i)->name, op->name) != 0)
+    while (pdl_op_at(i) && pdl_op_at(i) != op)
         i++;
     return i;
 }

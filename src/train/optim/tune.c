@@ -217,7 +217,7 @@ static bool is_spared(const pdl_trainer *t, int tensor)
     for (int i = 0; i < m->nnodes && !norm; i++)
         for (int k = 0; k < m->nodes[i].nweights; k++)
             norm |= m->nodes[i].weights[k] == tensor &&
-                    strstr(m->nodes[i].op->name, "norm") != NULL;
+                    (m->nodes[i].op->flags & PDL_OP_NORM) != 0;
     return norm ? t->opt.spare_norms : t->opt.spare_biases;
 }
 

@@ -283,7 +283,7 @@ static void aligned(const struct train_call *c, int operand,
 static void by_channel(const struct train_call *c, int operand,
                        const struct pdl_box *y, int *map)
 {
-    bool channel = strcmp(c->node->op->name, "prelu") == 0 || y->ndims > 3;
+    bool channel = pdl_op_id(c->node->op) == PDL_ID_PRELU || y->ndims > 3;
     int64_t n = c->model->tensors[c->node->weights[0]].dim[0];
 
     for (int d = 0; d < y->ndims; d++)
@@ -472,23 +472,25 @@ static enum pdl_status make_mapped(struct cpu_state *s,
     return PDL_OK;
 }
 
-static bool is_one_of(const struct pdl_node *n, const char *a, const char *b)
-{
-    return strcmp(n->op->name, a) == 0 || strcmp(n->op->name, b) == 0;
-}
-
 /* Gradients of weights in quotients and extremes, and in products of several,
  * need values that are not at hand: the reference says so. */
+static bool is_by_reference(const struct pdl_node *n)
+{
+    static const enum pdl_op_id ids[] = {PDL_ID_MAX, PDL_ID_MIN, PDL_ID_DIV,
+                                         PDL_ID_POW, PDL_ID_WHERE};
+
+    for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++)
+        if (pdl_op_id(n->op) == ids[i])
+            return true;
+    return n->nweights != 1;
+}
+
 static enum pdl_status make_aligned(struct cpu_state *s,
                                     const struct train_call *c,
                                     struct train_kernel **out,
                                     struct pdl_err *err)
 {
-    const struct pdl_node *n = c->node;
-
-    if (c->pass == PDL_BACKWARD_WEIGHTS &&
-        (n->nweights != 1 || is_one_of(n, "max", "min") ||
-         is_one_of(n, "div", "pow") || is_one_of(n, "where", "where")))
+    if (c->pass == PDL_BACKWARD_WEIGHTS && is_by_reference(c->node))
         return PDL_OK;
     return make_mapped(s, c, aligned, out, err);
 }
@@ -522,7 +524,7 @@ static double reduced(const struct train_call *c, int *map)
         map[d + 1] = gone ? -1 : to;
         to += !gone || a->keep_dims;
     }
-    return strcmp(c->node->op->name, "reduce_sum") == 0 ? 1 : n;
+    return pdl_op_id(c->node->op) == PDL_ID_REDUCE_SUM ? 1 : n;
 }
 
 static enum pdl_status make_reduce(struct cpu_state *s,

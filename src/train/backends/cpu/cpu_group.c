@@ -6,7 +6,6 @@
 #include "train/backends/cpu/simd.h"
 
 #include <math.h>
-#include <string.h>
 
 struct group_kernel {
     struct train_kernel base;
@@ -177,7 +176,7 @@ static enum pdl_status run(const struct train_kernel *base, void *const *in,
 static enum pdl_status make(struct cpu_state *s, const struct train_call *c,
                             struct train_kernel **out, struct pdl_err *err)
 {
-    bool instance = strcmp(c->node->op->name, "instance_norm") == 0;
+    bool instance = pdl_op_id(c->node->op) == PDL_ID_INSTANCE_NORM;
     const struct train_array *x = &c->in[0];
     int64_t channels = x->box.hi[1] - x->box.lo[1];
     int64_t groups = instance                   ? channels

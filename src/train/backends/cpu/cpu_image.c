@@ -306,7 +306,7 @@ static bool whole(const struct image *i)
 static enum pdl_status make(struct cpu_state *s, const struct train_call *c,
                             struct train_kernel **out, struct pdl_err *err)
 {
-    const char *op = c->node->op->name;
+    enum pdl_op_id op = pdl_op_id(c->node->op);
     const struct pdl_tensor *t = c->model->tensors;
     bool forward = c->pass == PDL_FORWARD;
     struct train_operands o;
@@ -326,13 +326,13 @@ static enum pdl_status make(struct cpu_state *s, const struct train_call *c,
     k->c = c->in[0].box.hi[1] - c->in[0].box.lo[1];
     describe(forward ? &c->in[0] : &c->out[0], &t[c->node->in[0]], &k->x);
     describe(forward ? &c->out[0] : &c->in[0], &t[c->node->out[0]], &k->y);
-    if (strcmp(op, "global_max_pool") == 0 && (forward || o.aux >= 0))
+    if (op == PDL_ID_GLOBAL_MAX_POOL && (forward || o.aux >= 0))
         k->one = largest;
-    else if (strcmp(op, "adaptive_avg_pool") == 0)
+    else if (op == PDL_ID_ADAPTIVE_AVG_POOL)
         k->one = adaptive;
-    else if (strcmp(op, "resize") == 0)
+    else if (op == PDL_ID_RESIZE)
         k->one = c->node->attr.alpha != 0 ? between : resize;
-    else if (strcmp(op, "lrn") == 0 && k->c <= LRN_MOST && whole(&k->x))
+    else if (op == PDL_ID_LRN && k->c <= LRN_MOST && whole(&k->x))
         k->one = response;
     set_response(k, &c->node->attr);
     k->base.implementation = "own";

@@ -104,7 +104,7 @@ static enum pdl_status make(struct cpu_state *s, const struct train_call *c,
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     train_operands(c, &k->op);
     train_array_strides(a, stride);
-    k->log_ = strcmp(c->node->op->name, "log_softmax") == 0;
+    k->log_ = pdl_op_id(c->node->op) == PDL_ID_LOG_SOFTMAX;
     k->forward = c->pass == PDL_FORWARD;
     k->n = a->box.hi[axis] - a->box.lo[axis];
     k->inner = stride[axis];

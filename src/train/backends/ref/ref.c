@@ -348,7 +348,7 @@ static enum train_aux aux(const struct train_call *c, struct train_array *a)
     }
     if (!c->node || c->pass != PDL_FORWARD || c->nout < 1 ||
         (pdl_op_id(c->node->op) != PDL_ID_MAX_POOL &&
-         strcmp(c->node->op->name, "global_max_pool") != 0))
+         pdl_op_id(c->node->op) != PDL_ID_GLOBAL_MAX_POOL))
         return TRAIN_AUX_NONE;
     *a = c->out[0];
     a->dtype = PDL_I32;

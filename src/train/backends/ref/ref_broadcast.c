@@ -325,8 +325,8 @@ static enum pdl_status check(const struct train_call *c, struct pdl_err *err)
 {
     const struct pdl_node *n = c->node;
     bool linear = pdl_op_id(n->op) == PDL_ID_ADD ||
-                  strcmp(n->op->name, "sub") == 0 ||
-                  strcmp(n->op->name, "mean") == 0 ||
+                  pdl_op_id(n->op) == PDL_ID_SUB ||
+                  pdl_op_id(n->op) == PDL_ID_MEAN ||
                   (pdl_op_id(n->op) == PDL_ID_MUL && n->nweights == 1);
 
     if (c->pass == PDL_BACKWARD_WEIGHTS && !linear)

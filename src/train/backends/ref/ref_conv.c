@@ -34,7 +34,7 @@ static struct relation relation_of(const struct ref_run *r,
                                    const struct ref_array *w)
 {
     const struct pdl_attr *a = &r->node->attr;
-    bool swap = strcmp(r->node->op->name, "conv_transpose") == 0;
+    bool swap = pdl_op_id(r->node->op) == PDL_ID_CONV_TRANSPOSE;
     int64_t cx = r->tensors[r->node->in[0]].dim[0];
     int64_t cy = r->tensors[r->node->out[0]].dim[0], g = or1(a->groups);
     struct relation s = {.fine = swap ? y : x,
@@ -258,7 +258,7 @@ static void run(struct ref_run *r)
 static enum pdl_status check(const struct train_call *c, struct pdl_err *err)
 {
     const struct pdl_attr *a = &c->node->attr;
-    bool swap = strcmp(c->node->op->name, "conv_transpose") == 0;
+    bool swap = pdl_op_id(c->node->op) == PDL_ID_CONV_TRANSPOSE;
     const struct pdl_tensor *t = c->model->tensors;
     const struct pdl_tensor *fine = &t[swap ? c->node->out[0] : c->node->in[0]];
     const struct pdl_tensor *coarse =

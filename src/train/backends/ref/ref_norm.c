@@ -8,7 +8,6 @@
 #include "train/backends/ref/ref.h"
 
 #include <math.h>
-#include <string.h>
 
 /* ---- batch norm ---------------------------------------------------------- */
 
@@ -275,7 +274,7 @@ static struct rows layer_rows(const struct ref_run *r,
 static struct rows group_rows(const struct ref_run *r,
                               const struct ref_array *x)
 {
-    bool instance = strcmp(r->node->op->name, "instance_norm") == 0;
+    bool instance = pdl_op_id(r->node->op) == PDL_ID_INSTANCE_NORM;
     int64_t g = instance ? x->n[1] : ref_max(r->node->attr.groups, 1);
 
     return (struct rows){.width = x->n[1] / g * x->stride[1],

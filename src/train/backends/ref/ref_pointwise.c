@@ -346,7 +346,7 @@ static int64_t weight_index(const struct ref_run *r, const struct ref_array *x,
                             const struct ref_array *w, const int64_t *i)
 {
     bool by_channel =
-        strcmp(r->node->op->name, "prelu") == 0 || x->box.ndims > 3;
+        pdl_op_id(r->node->op) == PDL_ID_PRELU || x->box.ndims > 3;
     int64_t c = i[by_channel ? 1 : x->box.ndims - 1];
 
     return r->tensors[r->node->weights[0]].dim[0] == 1 ? 0 : c - w->box.lo[0];
@@ -354,7 +354,7 @@ static int64_t weight_index(const struct ref_run *r, const struct ref_array *x,
 
 static void weighted(struct ref_run *r)
 {
-    bool prelu = strcmp(r->node->op->name, "prelu") == 0;
+    bool prelu = pdl_op_id(r->node->op) == PDL_ID_PRELU;
     bool forward = r->call->pass == PDL_FORWARD;
     bool weights = r->call->pass == PDL_BACKWARD_WEIGHTS;
     struct ref_array *x = &r->in[r->op.x];
@@ -384,7 +384,7 @@ static enum pdl_status weighted_check(const struct train_call *c,
     bool weights = c->pass == PDL_BACKWARD_WEIGHTS;
     const struct pdl_box *x = &c->in[0].box; /* or dy: the same box */
     const struct train_array *w = weights ? &c->out[0] : &c->in[1];
-    int d = strcmp(c->node->op->name, "prelu") == 0 || x->ndims > 3
+    int d = pdl_op_id(c->node->op) == PDL_ID_PRELU || x->ndims > 3
                 ? 1
                 : x->ndims - 1;
     bool one = c->model->tensors[c->node->weights[0]].dim[0] == 1;
@@ -433,7 +433,7 @@ static void softmax_line_back(const double *dy, const double *y, double *dx,
 
 static void softmax(struct ref_run *r)
 {
-    bool log_ = strcmp(r->node->op->name, "log_softmax") == 0;
+    bool log_ = pdl_op_id(r->node->op) == PDL_ID_LOG_SOFTMAX;
     struct ref_array *y = &r->out[0];
     int d = (int)r->node->attr.axis + 1;
     struct line l = {y->n[d], y->stride[d]};

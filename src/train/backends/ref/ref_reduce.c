@@ -52,7 +52,7 @@ static void reduce(struct ref_run *r)
     struct fold f = fold_of(r);
     int64_t i[PDL_BOX_DIMS] = {0}, o = 0;
 
-    if (strcmp(r->node->op->name, "reduce_sum") == 0)
+    if (pdl_op_id(r->node->op) == PDL_ID_REDUCE_SUM)
         f.n = 1;
     REF_EACH(&x->box, i)
     {
