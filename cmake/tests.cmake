@@ -351,3 +351,20 @@ while(longest)
     set_tests_properties(${name} PROPERTIES COST ${seconds})
   endif()
 endwhile()
+
+# Threads of OpenMP that wait for each other sleep: with more of them than
+# processors they would spin most of the time away, theirs and that of the test
+# beside them. What calibrates keeps them as users have them. Rooms that search
+# keep what they free: the system would take it back page by page.
+get_property(tests DIRECTORY PROPERTY TESTS)
+foreach(name ${tests})
+  if(NOT name STREQUAL "run/calibrate")
+    set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT
+      "OMP_WAIT_POLICY=passive")
+  endif()
+  if(name MATCHES "^(plan|oracle|job|tune|design|report|paper)/")
+    set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT
+      "MALLOC_TOP_PAD_=67108864" "MALLOC_TRIM_THRESHOLD_=1073741824"
+      "MALLOC_MMAP_THRESHOLD_=1073741824")
+  endif()
+endforeach()
