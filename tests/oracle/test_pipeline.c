@@ -28,7 +28,7 @@ static void set(struct lane *l, enum pdl_schedule schedule, int p, int v, int m)
 
 static void find_order(struct oracle *o)
 {
-    o->order = oracle_plan_order(o->arena, o->p);
+    o->order = oracle_plan_order(o->arena, o->p, false);
     assert_non_null(o->order);
 }
 
@@ -259,7 +259,7 @@ static void sequences_take_as_long_as_their_tasks(void **state)
         for (int k = 0; k < 3 * 64; k++)
             work[k / 64][k % 64] = (double)pdl_rng_below(&rng, 100) / 16;
         simulate(&tasks, work, c);
-        assert_true(oracle_order_fill(&o, a, scratch, &tasks));
+        assert_true(oracle_order_fill(&o, a, scratch, &tasks, false));
         oracle_order_span(&o, (const double *[]){work[0], work[1], work[2]},
                           lanes);
         for (int l = 0; l < p; l++)
@@ -272,9 +272,51 @@ static void sequences_take_as_long_as_their_tasks(void **state)
     pdl_arena_destroy(a);
 }
 
+/* Spans of lanes, all written out and with rounds left out; where stages are
+ * interleaved whole rounds alone have an order. */
+static void rounds_left_out_take_as_long(void **state)
+{
+    static const enum pdl_schedule all[] = {
+        PDL_SCHEDULE_1F1B,    PDL_SCHEDULE_GPIPE, PDL_SCHEDULE_INTERLEAVED,
+        PDL_SCHEDULE_ZB_H1,   PDL_SCHEDULE_ZB_H2, PDL_SCHEDULE_ZB_V,
+        PDL_SCHEDULE_DUALPIPE};
+    struct pdl_rng rng = {.key = 13};
+
+    (void)state;
+    for (int i = 0; i < 42; i++) {
+        enum pdl_schedule s = all[i % 7];
+        int p = 2 + 2 * (int)pdl_rng_below(&rng, 4);
+        int v = s == PDL_SCHEDULE_INTERLEAVED                          ? 3
+                : s == PDL_SCHEDULE_ZB_V || s == PDL_SCHEDULE_DUALPIPE ? 2
+                                                                       : 1;
+        struct pdl_tasks shape = {
+            s, p, p * v, 4500 + (int64_t)pdl_rng_below(&rng, 9000), 0, NULL};
+        struct oracle_order some = {.n = 0}, each = {.n = 0};
+        double work[3][64], a[64], b[64];
+        pdl_arena *arena = pdl_arena_create(PDL_ARENA_DEFAULT);
+        int part = s == PDL_SCHEDULE_INTERLEAVED ? p : 1;
+        const double *const w[] = {work[0], work[1], work[2]};
+
+        shape.micro -= shape.micro % part;
+        for (int k = 0; k < 3 * 64; k++)
+            work[k / 64][k % 64] = 1 + (double)pdl_rng_below(&rng, 100) / 16;
+        assert_true(oracle_order_fill(&some, arena, arena, &shape, false));
+        assert_true(oracle_order_fill(&each, arena, arena, &shape, true));
+        assert_int_equal(some.rounds > 0, s != PDL_SCHEDULE_GPIPE);
+        assert_memory_equal(some.in_flight, each.in_flight,
+                            (size_t)(p * v) * sizeof *each.in_flight);
+        oracle_order_span(&some, w, a);
+        oracle_order_span(&each, w, b);
+        for (int l = 0; l < p; l++)
+            assert_true(fabs(a[l] / b[l] - 1) < 1e-9);
+        pdl_arena_destroy(arena);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rounds_left_out_take_as_long),
         cmocka_unit_test(equal_stages_leave_the_bubble_of_theory),
         cmocka_unit_test(no_schedule_beats_its_bounds),
         cmocka_unit_test(zero_bubble_schedules_leave_the_published_bubbles),

@@ -274,7 +274,7 @@ static bool find_flight(struct segments *g)
                               .nstages = (int)s->stages,
                               .micro = s->micro};
 
-    if (!oracle_order_fill(&o, g->x.arena, g->x.arena, &shape))
+    if (!oracle_order_fill(&o, g->x.arena, g->x.arena, &shape, false))
         return false;
     for (int i = 0; i < shape.nstages; i++) {
         int lane = pdl_schedule_lane(shape.schedule, shape.lanes, i);

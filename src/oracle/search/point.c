@@ -162,13 +162,13 @@ static struct oracle_order *find_order(struct oracle_pricer *c, bool brief)
     bool ok = true;
 
     if (o->schedule != shape.schedule || o->lanes != shape.lanes ||
-        o->nstages != shape.nstages || o->micro != shape.micro)
-        ok = oracle_order_fill(o, c->arena, scratch, &shape);
+        o->nstages != shape.nstages || o->asked != shape.micro)
+        ok = oracle_order_fill(o, c->arena, scratch, &shape, false);
     if (ok && brief && pdl_schedule_splits(shape.schedule))
         ok = oracle_order_runs(o, c->arena, scratch);
     pdl_arena_reset(scratch);
     if (!ok)
-        o->micro = 0;
+        o->asked = 0;
     return ok ? o : NULL;
 }
 

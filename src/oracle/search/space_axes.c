@@ -260,15 +260,24 @@ static void add_value(struct oracle_values *x, int64_t v)
         x->v[x->n++] = v;
 }
 
+/* Of a million samples, or as many of them: of more nobody asks, and a batch may
+ * be any number. */
+enum { MOST_MICRO = 1 << 20 };
+
 struct oracle_values oracle_axes_micro(const struct oracle_axes *x,
                                        const struct oracle_point *p)
 {
-    int64_t each = x->opt->batch / oracle_point_replicas(p);
+    int64_t each = x->opt->batch / oracle_point_replicas(p), root = 0;
     struct oracle_values out = {.n = 0};
 
-    for (int64_t i = 1; i <= each; i++)
+    for (int64_t i = 1; i <= each / i && i <= MOST_MICRO; i++) {
         if (each % i == 0)
             add_value(&out, i);
+        root = i;
+    }
+    for (int64_t i = root; i > 0; i--) /* from above the root on */
+        if (each % i == 0 && each / i > root)
+            add_value(&out, each / i);
     return out;
 }
 

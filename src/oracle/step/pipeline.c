@@ -177,7 +177,8 @@ static bool make_room(struct oracle_order *o, pdl_arena *keep, int64_t slots)
     return o->task && o->place && o->end;
 }
 
-bool oracle_order_fill(struct oracle_order *o, pdl_arena *keep,
+/* All micro-batches of the shape. */
+static bool fill_whole(struct oracle_order *o, pdl_arena *keep,
                        pdl_arena *scratch, const struct pdl_tasks *shape)
 {
     int64_t slots = ORACLE_PASSES * (int64_t)shape->nstages * shape->micro;
@@ -198,7 +199,8 @@ bool oracle_order_fill(struct oracle_order *o, pdl_arena *keep,
     o->schedule = shape->schedule;
     o->lanes = shape->lanes;
     o->nstages = shape->nstages;
-    o->micro = shape->micro;
+    o->asked = o->micro = shape->micro;
+    o->rounds = 0;
     memset(o->place, 0, (size_t)slots * sizeof *o->place);
     o->runs = NULL;
     for (int l = 0; l < o->lanes; l++)
@@ -206,7 +208,48 @@ bool oracle_order_fill(struct oracle_order *o, pdl_arena *keep,
     return put_all(o, &tasks, next);
 }
 
-struct oracle_order *oracle_plan_order(pdl_arena *a, const struct pdl_plan *p)
+/* Micro-batches that are written out; a lane's pipeline has long been in step
+ * by then. */
+enum { WRITTEN = 4096 };
+
+/* Without the rounds in the middle. A schedule that holds more the more there
+ * are (gpipe) has no middle: *done says whether this one has. */
+static bool fill_ends(struct oracle_order *o, pdl_arena *keep,
+                      pdl_arena *scratch, const struct pdl_tasks *shape,
+                      bool *done)
+{
+    int64_t round = shape->lanes;
+    struct pdl_tasks ends = *shape, less;
+
+    ends.micro = WRITTEN - WRITTEN % round + shape->micro % round;
+    less = ends;
+    less.micro -= round;
+    if (!o->less)
+        o->less = PDL_NEW(keep, struct oracle_order, 1);
+    if (!o->less || !fill_whole(o, keep, scratch, &ends) ||
+        !fill_whole(o->less, keep, scratch, &less))
+        return false;
+    *done = memcmp(o->in_flight, o->less->in_flight,
+                   (size_t)o->nstages * sizeof *o->in_flight) == 0;
+    o->asked = shape->micro;
+    o->rounds = (shape->micro - ends.micro) / round;
+    return true;
+}
+
+bool oracle_order_fill(struct oracle_order *o, pdl_arena *keep,
+                       pdl_arena *scratch, const struct pdl_tasks *shape,
+                       bool whole)
+{
+    bool done = false;
+
+    if (!whole && shape->micro > WRITTEN + 2 * (int64_t)shape->lanes &&
+        !fill_ends(o, keep, scratch, shape, &done))
+        return false;
+    return done || fill_whole(o, keep, scratch, shape);
+}
+
+struct oracle_order *oracle_plan_order(pdl_arena *a, const struct pdl_plan *p,
+                                       bool whole)
 {
     struct oracle_order *o = PDL_NEW(a, struct oracle_order, 1);
     /* accumulation: nobody waits for a forward, so none is run ahead */
@@ -216,22 +259,16 @@ struct oracle_order *oracle_plan_order(pdl_arena *a, const struct pdl_plan *p)
         .nstages = p->nstages,
         .micro = p->micro_batches};
 
-    return o && oracle_order_fill(o, a, a, &shape) ? o : NULL;
+    return o && oracle_order_fill(o, a, a, &shape, whole) ? o : NULL;
 }
 
 /* ---- how long it takes ------------------------------------------------ */
 
-double oracle_order_span(const struct oracle_order *o,
-                         const double *const seconds[ORACLE_PASSES],
-                         double *spans)
+static void written_spans(const struct oracle_order *o, const double *work,
+                          double *spans)
 {
-    double work[ORACLE_PASSES * ORACLE_MAX_STAGES], free_at[ORACLE_MAX_STAGES],
-        longest = 0;
+    double free_at[ORACLE_MAX_STAGES];
 
-    work[0] = 0;
-    for (int p = 0; p < ORACLE_PASSES; p++)
-        for (int s = 0; s < o->nstages; s++)
-            work[p * o->nstages + s] = seconds[p] ? seconds[p][s] : 0;
     for (int l = 0; l < o->lanes; l++)
         free_at[l] = 0;
     o->end[0] = 0;
@@ -242,12 +279,61 @@ double oracle_order_span(const struct oracle_order *o,
         at = (at > ready ? at : ready) + work[t->work];
         free_at[t->lane] = o->end[i + 1] = at;
     }
-    for (int l = 0; l < o->lanes; l++) {
-        double span = free_at[l] - o->end[o->first[l]];
+    for (int l = 0; l < o->lanes; l++)
+        spans[l] = free_at[l] - o->end[o->first[l]];
+}
 
+/* A round of the lane's own tasks. */
+static double round_of(const struct oracle_order *o, const double *work,
+                       int lane)
+{
+    int passes = pdl_schedule_splits(o->schedule) ? 3 : 2;
+    double sum = 0;
+
+    for (int s = 0; s < o->nstages; s++)
+        if (pdl_schedule_lane(o->schedule, o->lanes, s) == lane)
+            for (int p = 0; p < passes; p++)
+                sum += work[p * o->nstages + s];
+    return sum * o->lanes;
+}
+
+/* What the rounds that are not written out take: all lanes go at the pace of
+ * the slowest. */
+static double rounds_between(const struct oracle_order *o, const double *work,
+                             const double *spans)
+{
+    double less[ORACLE_MAX_STAGES], pace = 0;
+
+    if (o->rounds == 0)
+        return 0;
+    written_spans(o->less, work, less);
+    for (int l = 0; l < o->lanes; l++) {
+        double own = round_of(o, work, l);
+
+        pace = spans[l] - less[l] > pace ? spans[l] - less[l] : pace;
+        pace = own > pace ? own : pace;
+    }
+    return (double)o->rounds * pace;
+}
+
+double oracle_order_span(const struct oracle_order *o,
+                         const double *const seconds[ORACLE_PASSES],
+                         double *spans)
+{
+    double work[ORACLE_PASSES * ORACLE_MAX_STAGES], own[ORACLE_MAX_STAGES],
+        longest = 0, between;
+
+    work[0] = 0;
+    for (int p = 0; p < ORACLE_PASSES; p++)
+        for (int s = 0; s < o->nstages; s++)
+            work[p * o->nstages + s] = seconds[p] ? seconds[p][s] : 0;
+    written_spans(o, work, own);
+    between = rounds_between(o, work, own);
+    for (int l = 0; l < o->lanes; l++) {
+        own[l] += between;
         if (spans)
-            spans[l] = span;
-        longest = span > longest ? span : longest;
+            spans[l] = own[l];
+        longest = own[l] > longest ? own[l] : longest;
     }
     return longest;
 }

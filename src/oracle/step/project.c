@@ -12,7 +12,7 @@
 
 static bool find_order(struct oracle *o)
 {
-    o->order = oracle_plan_order(o->arena, o->p);
+    o->order = oracle_plan_order(o->arena, o->p, o->record && o->record->done);
     return o->order && (!pdl_schedule_splits(o->order->schedule) ||
                         oracle_order_runs(o->order, o->arena, o->arena));
 }
@@ -63,7 +63,7 @@ static double busy_lanes(const struct oracle *o)
         pass[1][s] = split ? 1 : 2;
     }
     a = pdl_arena_create(PDL_ARENA_DEFAULT);
-    order = a ? oracle_plan_order(a, o->p) : NULL;
+    order = a ? oracle_plan_order(a, o->p, false) : NULL;
     if (order)
         span = oracle_order_span(
             order, (const double *[]){pass[0], pass[1], pass[2]}, NULL);
