@@ -85,6 +85,26 @@ static enum pdl_status load(pdl_job *j, struct pdl_err *err)
     return st;
 }
 
+/* Bytes are counted in 64 bits, so those of a batch must fit there: of every
+ * element a value and a gradient of 8 bytes, on one PE. */
+static enum pdl_status check_batch(const pdl_job *j, struct pdl_err *err)
+{
+    enum { EACH = 16 };
+    struct pdl_model_totals t = {.activations = 0};
+    int64_t batch = j->count[JOB_BATCH], n;
+
+    if (!j->text[JOB_BATCH] || !j->model ||
+        pdl_model_totals(j->model, &t, NULL) != PDL_OK)
+        return PDL_OK; /* who needs them says so */
+    return pdl_mul64(t.activations, batch, &n) && pdl_mul64(n, EACH, &n)
+               ? PDL_OK
+               : pdl_fail(err, PDL_EINVAL,
+                          "a batch of %lld samples of %s is too large to count "
+                          "its bytes; at most %lld",
+                          (long long)batch, j->model->name,
+                          (long long)(INT64_MAX / EACH / t.activations));
+}
+
 enum pdl_status pdl_job_open(pdl_job *j, struct pdl_err *err)
 {
     enum pdl_status st = job_may(j, err);
@@ -95,6 +115,8 @@ enum pdl_status pdl_job_open(pdl_job *j, struct pdl_err *err)
         return st;
     j->sys = j->base;
     st = job_settle(j, err);
+    if (st == PDL_OK)
+        st = check_batch(j, err);
     if (st == PDL_OK && j->has_system && j->count[JOB_PES] > 0)
         st = pdl_system_for_pes(j->source, &j->sys, j->count[JOB_PES], err);
     if (st == PDL_OK)
