@@ -50,6 +50,11 @@ nothing() { # SAYS FLAGS...
 }
 nothing "--memory: more than 0" --memory 0
 nothing "--memory: more than 0" --memory 0MiB
+nothing "is too large" --memory 9223372036854775808B
+# the most that is a number reaches the ranks as it is
+"$paradl" train $gpt --data synthetic --samples 16 --batch 16 --steps 1 --no-test \
+    --virtual --memory 9223372036854775807B >all.txt 2>&1 ||
+    fail "all there is: $(cat all.txt)"
 for far in "" nothere/at/all "$paradl"; do
     nothing "--far '$far'" --far "$far"
     nothing "--far '$far'" --far "$far" --strategy serial,offload=activations

@@ -51,6 +51,8 @@ const char *cli_option_value(const struct pdl_opt *o, const void *opts,
         snprintf(buf, size, "%lld", (long long)i);
     else if (o->kind == PDL_OPT_NUM || o->kind == PDL_OPT_AMOUNT)
         snprintf(buf, size, "%.17g", x);
+    else if (o->kind == PDL_OPT_SIZE && i >= INT64_C(1) << 53)
+        snprintf(buf, size, "%lldB", (long long)i); /* no double has it */
     else if (o->kind == PDL_OPT_SIZE)
         return pdl_unit_print((double)i, PDL_UNIT_BYTES, buf, size);
     else
