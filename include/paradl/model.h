@@ -47,6 +47,11 @@ enum pdl_dtype {
 };
 const char *pdl_dtype_name(enum pdl_dtype t);
 int pdl_dtype_bits(enum pdl_dtype t);
+/* Have numbers of this type a gradient? Not whole ones, nor true and false. */
+static inline bool pdl_dtype_learns(enum pdl_dtype t)
+{
+    return t < PDL_I8 || t == PDL_OTHER;
+}
 bool pdl_dtype_find(const char *name, enum pdl_dtype *out);
 
 enum pdl_tensor_kind {
@@ -225,7 +230,8 @@ enum pdl_op_flags {
     X(RESIZE, "resize")                         \
     X(LRN, "lrn")                               \
     X(INSTANCE_NORM, "instance_norm")           \
-    X(TANH, "tanh")
+    X(TANH, "tanh")                             \
+    X(CUMSUM, "cumsum")
 
 enum pdl_op_id {
     PDL_ID_OTHER,

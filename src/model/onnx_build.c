@@ -322,6 +322,12 @@ static bool looks_up(const struct onnx_graph *g, const struct onnx_node *n)
            n->in[1] >= 0 && model_onnx_elements(&g->shape[n->in[1]]) != 1;
 }
 
+/* Its second operand says where elements of the first are. */
+static bool finds_by_data(const struct onnx_node *n)
+{
+    return n->op && n->nin > 1 && strncmp(n->type, "Gather", 6) == 0;
+}
+
 /* Counted from the data, not from their shape, and not known beforehand. */
 static void find_counted(const struct onnx_graph *g, bool *counted)
 {
@@ -340,8 +346,8 @@ static void find_counted(const struct onnx_graph *g, bool *counted)
     }
 }
 
-/* Rows of a table may be counted from the tokens: what does that is layers,
- * although it makes no features. */
+/* Rows may be counted from the tokens: what does that is layers, although it
+ * makes no features. */
 static enum pdl_status find_rows(struct onnx_maker *m)
 {
     const struct onnx_graph *g = m->g;
@@ -358,7 +364,7 @@ static enum pdl_status find_rows(struct onnx_maker *m)
             leads = leads || (n->out[k] >= 0 && m->row[n->out[k]]);
         for (int k = 0; k < n->nin; k++)
             if (n->in[k] >= 0 && counted[n->in[k]] &&
-                (leads || (k == 1 && n->op && looks_up(g, n))))
+                (leads || (k == 1 && finds_by_data(n))))
                 m->row[n->in[k]] = true;
     }
     return PDL_OK;

@@ -9,7 +9,7 @@
 #include <math.h>
 
 /* For each dimension of a value the sample's; -1: the batch. */
-static bool sample_axes(const struct onnx_layer *l, int id, int *map)
+bool model_onnx_sample_axes(const struct onnx_layer *l, int id, int *map)
 {
     const struct onnx_shape *s = &l->m->g->shape[id];
     struct pdl_tensor t;
@@ -65,9 +65,9 @@ static bool permutation(struct onnx_layer *l)
     int rank = model_onnx_shape_in(l, 0)->rank;
     int n = model_onnx_ints(l->n, "perm", perm, PDL_MAX_RANK);
 
-    if (l->n->out[0] < 0 || !sample_axes(l, l->n->in[0], in) ||
-        !sample_axes(l, l->n->out[0], out) || (n >= 0 && n != rank) ||
-        l->m->g->shape[l->n->out[0]].rank != rank)
+    if (l->n->out[0] < 0 || !model_onnx_sample_axes(l, l->n->in[0], in) ||
+        !model_onnx_sample_axes(l, l->n->out[0], out) ||
+        (n >= 0 && n != rank) || l->m->g->shape[l->n->out[0]].rank != rank)
         return false;
     for (int i = 0; i < rank; i++) {
         int64_t from = n < 0 ? rank - 1 - i : perm[i];
@@ -174,7 +174,7 @@ void model_onnx_slice(struct onnx_layer *l)
     const struct onnx_shape *x = model_onnx_shape_in(l, 0);
     int64_t how[PDL_MAX_RANK][3];
     int map[PDL_MAX_RANK], made;
-    bool known = sample_axes(l, l->n->in[0], map);
+    bool known = model_onnx_sample_axes(l, l->n->in[0], map);
 
     for (int i = 0; i < x->rank; i++) {
         how[i][0] = 0;
@@ -207,7 +207,7 @@ void model_onnx_split(struct onnx_layer *l)
     const struct onnx_shape *x = model_onnx_shape_in(l, 0);
     int64_t axis = model_onnx_int(l->n, "axis", 0);
     int map[PDL_MAX_RANK];
-    bool known = sample_axes(l, l->n->in[0], map);
+    bool known = model_onnx_sample_axes(l, l->n->in[0], map);
 
     axis += axis < 0 ? x->rank : 0;
     known = known && axis >= 0 && axis < x->rank && map[axis] >= 0 &&
@@ -250,8 +250,8 @@ bool model_onnx_gather_fixed(struct onnx_layer *l)
 
     axis += axis < 0 ? x->rank : 0;
     if (!model_onnx_type_is(l->n, "Gather") || at->nval < 1 || at->rank > 1 ||
-        !sample_axes(l, l->n->in[0], map) || axis < 0 || axis >= x->rank ||
-        map[axis] < 0 || l->nout != 1)
+        !model_onnx_sample_axes(l, l->n->in[0], map) || axis < 0 ||
+        axis >= x->rank || map[axis] < 0 || l->nout != 1)
         return false;
     for (int i = 0; i < at->nval;)
         if (runs == RUNS || !next_run(at, x->dim[axis], &i, how[runs++]))
@@ -284,7 +284,7 @@ void model_onnx_reduce(struct onnx_layer *l)
     const struct onnx_shape *x = model_onnx_shape_in(l, 0);
     int64_t axes[PDL_MAX_RANK];
     int map[PDL_MAX_RANK], n = numbers(l, "axes", 1, axes);
-    bool known = sample_axes(l, l->n->in[0], map) && n > 0;
+    bool known = model_onnx_sample_axes(l, l->n->in[0], map) && n > 0;
 
     for (int i = 0; known && i < n; i++) {
         int64_t axis = axes[i] + (axes[i] < 0 ? x->rank : 0);

@@ -137,6 +137,66 @@ static enum pdl_status gather_infer(const struct pdl_op_use *u,
     return PDL_OK;
 }
 
+/* The second operand says of each element of y where along axis it is. */
+static enum pdl_status take_infer(const struct pdl_op_use *u,
+                                  struct pdl_tensor *out, int *nout,
+                                  struct pdl_err *err)
+{
+    const struct pdl_tensor *x = u->in[0], *at = u->in[1];
+    struct pdl_tensor y = model_like(x);
+    int axis = 0;
+    enum pdl_status st = axis_of(u, &axis, err);
+
+    if (st != PDL_OK)
+        return st;
+    if (at->rank != x->rank)
+        return pdl_fail(err, PDL_EINVAL, "%d indices of an element of rank %d",
+                        at->rank, x->rank);
+    for (int i = 0; i < x->rank; i++)
+        if (i != axis && at->dim[i] > x->dim[i])
+            return pdl_fail(err, PDL_EINVAL,
+                            "indices go beyond the %lld of dimension %d",
+                            (long long)x->dim[i], i);
+    memcpy(y.dim, at->dim, sizeof y.dim);
+    out[0] = y;
+    *nout = 1;
+    return PDL_OK;
+}
+
+static enum pdl_status cumsum_infer(const struct pdl_op_use *u,
+                                    struct pdl_tensor *out, int *nout,
+                                    struct pdl_err *err)
+{
+    int axis;
+    enum pdl_status st = axis_of(u, &axis, err);
+
+    if (st == PDL_OK) {
+        out[0] = model_like(u->in[0]);
+        *nout = 1;
+    }
+    return st;
+}
+
+/* dims: the shape; an extent of 1 becomes any other. */
+static enum pdl_status expand_infer(const struct pdl_op_use *u,
+                                    struct pdl_tensor *out, int *nout,
+                                    struct pdl_err *err)
+{
+    const struct pdl_tensor *x = u->in[0];
+    struct pdl_tensor y = model_like(x);
+
+    for (int i = 0; i < x->rank; i++) {
+        if (u->attr->ndims != x->rank ||
+            (x->dim[i] != 1 && u->attr->dims[i] != x->dim[i]))
+            return pdl_fail(err, PDL_EINVAL,
+                            "dims are no shape that the input is stretched to");
+        y.dim[i] = u->attr->dims[i];
+    }
+    out[0] = y;
+    *nout = 1;
+    return PDL_OK;
+}
+
 static const struct pdl_op rows[] = {
     {"concat", "joins tensors along axis", 1, MODEL_MAX_IN, PDL_OP_IS(CONCAT),
      NULL, concat_infer, NULL},
@@ -144,8 +204,16 @@ static const struct pdl_op rows[] = {
      PDL_OP_IS(SPLIT), NULL, split_infer, NULL},
     {"slice", "from dims[0] to dims[1] along axis", 1, 5, PDL_OP_IS(SLICE),
      NULL, slice_infer, NULL},
-    {"gather", "elements along axis, by index", 1, 2, PDL_OP_SPARSE_ROWS, NULL,
-     gather_infer, NULL},
+    {"gather", "elements along axis, by index", 1, 2,
+     PDL_OP_SPARSE_ROWS | PDL_OP_UNKNOWN, NULL, gather_infer, NULL},
+    {"take", "elements along axis, each by an index of its own", 2, 2,
+     PDL_OP_SPARSE_ROWS | PDL_OP_SAVES_X, NULL, take_infer, NULL},
+    {"take_rows", "rows along axis, by the second operand", 2, 2,
+     PDL_OP_SPARSE_ROWS | PDL_OP_SAVES_X, NULL, gather_infer, NULL},
+    {"cumsum", "sums along axis so far; dims: from the end, without itself", 1,
+     1, PDL_OP_IS(CUMSUM), NULL, cumsum_infer, NULL},
+    {"expand", "dimensions of 1 stretched to dims", 1, 1, 0, NULL, expand_infer,
+     NULL},
 };
 
 const struct model_ops model_ops_index = {rows, sizeof rows / sizeof rows[0]};

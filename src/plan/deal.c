@@ -120,7 +120,7 @@ static bool by_position(const struct pdl_node *n)
         if (plan_is(n, alike[i]))
             return true;
     if (plan_is(n, PDL_ID_CONCAT) || plan_is(n, PDL_ID_SLICE) ||
-        plan_is(n, PDL_ID_SOFTMAX))
+        plan_is(n, PDL_ID_SOFTMAX) || plan_is(n, PDL_ID_CUMSUM))
         return n->attr.axis > 0;
     return plan_rule_is_pointwise(n);
 }

@@ -202,7 +202,7 @@ static void check_operands(struct plan_lower *lo)
 }
 
 /* A tensor needs a gradient when a learned weight stands behind it, and it is
- * not only true or false. */
+ * no whole number. */
 static void mark_gradients(struct plan_lower *lo)
 {
     const struct pdl_model *m = lo->model;
@@ -219,7 +219,9 @@ static void mark_gradients(struct plan_lower *lo)
             needs = needs || lo->values[m->nodes[i].in[k]].needs_grad;
         for (int k = 0; k < m->nodes[i].nout; k++)
             lo->values[m->nodes[i].out[k]].needs_grad =
-                needs && m->tensors[m->nodes[i].out[k]].dtype != PDL_BOOL;
+                needs &&
+                (m->nodes[i].nout > 1 ||
+                 pdl_dtype_learns(m->tensors[m->nodes[i].out[k]].dtype));
     }
 }
 

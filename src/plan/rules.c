@@ -475,6 +475,7 @@ static const struct rule {
     {"concat",           NULL,        concat_follow,     0},
     {"slice",            NULL,        slice_follow,      0},
     {"softmax",          NULL,        concat_follow,     0},
+    {"cumsum",           NULL,        concat_follow,     0},
     {"lrn",              NULL,        NULL,              0},
     // clang-format on
 };

@@ -367,18 +367,59 @@ static void rows_may_be_counted_from_tokens(void **state)
                              PDL_TENSOR_CONST);
     }
     pdl_arena_destroy(arena);
-    /* what has no kernel is a layer, too, which training refuses */
-    pdl_buf_init(&g);
-    om_node(&g, "CumSum ids,one -> k");
-    om_node(&g, "Gather t,k -> y");
-    om_tensor(&g, "t", OM_F32, "9,5", NULL);
-    om_tensor(&g, "one", OM_I64, "", "1");
-    om_value(&g, 11, "ids", OM_I64, "N,6");
-    om_value(&g, 12, "y", OM_F32, "");
-    m = read_model(&g);
-    assert_int_equal(m->nnodes, 2);
-    assert_string_equal(m->nodes[0].op->name, "other");
-    pdl_arena_destroy(arena);
+    /* sums so far, of the tokens but not of the samples, which no kernel has:
+     * a layer, too, which training refuses */
+    for (int axis = 0; axis < 2; axis++) {
+        pdl_buf_init(&g);
+        om_node(&g, "CumSum ids,axis -> k");
+        om_node(&g, "Gather t,k -> y");
+        om_tensor(&g, "t", OM_F32, "9,5", NULL);
+        om_tensor(&g, "axis", OM_I64, "", axis ? "1" : "0");
+        om_value(&g, 11, "ids", OM_I64, "N,6");
+        om_value(&g, 12, "y", OM_F32, "");
+        m = read_model(&g);
+        assert_int_equal(m->nnodes, 2);
+        assert_string_equal(m->nodes[0].op->name, axis ? "cumsum" : "other");
+        pdl_arena_destroy(arena);
+    }
+}
+
+/* Elements of features by numbers that are counted from the tokens: those are
+ * layers, and have no gradient; by stored ones, or rows of other samples, it is
+ * a layer that nobody runs. */
+static void elements_may_be_found_by_the_data(void **state)
+{
+    static const struct {
+        const char *find, *index, *op; /* NULL: one that nobody runs */
+    } cases[] = {
+        {"GatherElements h,k -> y | axis=1", "N,6,5", "take"},
+        {"GatherElements h,k -> y | axis=0", "N,6,5", NULL},
+        {"GatherND h,k -> y | batch_dims=1", "N,3,1", "take_rows"},
+        {"GatherND h,k -> y | batch_dims=0", "N,3,1", NULL},
+        {"Gather h,k -> y | axis=1", "N,6", NULL},
+    };
+    const struct pdl_model *m;
+    struct pdl_buf g;
+    const char *op;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        pdl_buf_init(&g);
+        om_node(&g, "Tanh x -> h");
+        om_node(&g, "Add ids,one -> k");
+        om_node(&g, cases[i].find);
+        om_tensor(&g, "one", OM_I64, "", "1");
+        om_value(&g, 11, "x", OM_F32, "N,6,5");
+        om_value(&g, 11, "ids", OM_I64, cases[i].index);
+        om_value(&g, 12, "y", OM_F32, "");
+        m = read_model(&g);
+        op = m->nodes[m->nnodes - 1].op->name;
+        if (cases[i].op)
+            assert_string_equal(op, cases[i].op);
+        else
+            assert_true(strcmp(op, "other") == 0 || strcmp(op, "gather") == 0);
+        pdl_arena_destroy(arena);
+    }
 }
 
 int main(void)
@@ -388,6 +429,7 @@ int main(void)
         cmocka_unit_test(weights_that_lie_the_other_way_are_turned),
         cmocka_unit_test(positions_and_tokens_are_found),
         cmocka_unit_test(rows_may_be_counted_from_tokens),
+        cmocka_unit_test(elements_may_be_found_by_the_data),
         cmocka_unit_test(what_is_spelled_out_is_one_layer),
         cmocka_unit_test(batch_norms_of_merged_values_are_their_own),
         cmocka_unit_test(a_table_of_indices_can_be_planned),

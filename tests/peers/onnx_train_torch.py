@@ -143,6 +143,28 @@ class Counted(nn.Module):
         return self.last(torch.tanh(self.tokens(x) + self.near(k)).sum(1))
 
 
+class Picked(nn.Module):
+    """Elements and rows by numbers that are counted from the tokens."""
+
+    def __init__(self, how):
+        super().__init__()
+        self.tokens, self.last, self.how = nn.Embedding(30, 10), nn.Linear(10, 10), how
+        self.near = nn.Embedding(12 * 29 + 1, 10)
+
+    def forward(self, x):
+        h = torch.tanh(self.tokens(x))
+        if self.how == "rows":  # the last one that is no padding
+            k = ((x != 3).long().sum(1, keepdim=True) - 1).unsqueeze(2)
+            return self.last(h.gather(1, k.expand(-1, -1, 10)).squeeze(1))
+        if self.how == "elements":  # some rows twice, others not
+            k = torch.clamp(x[:, :7] - 20, 0, 9).unsqueeze(1).expand(-1, 12, -1)
+            return self.last(torch.cat([h.gather(2, k).sum(1), h.sum(1)[:, 7:]], 1))
+        if self.how == "batch":
+            return self.last(h[torch.arange(x.shape[0]), (x != 3).long().sum(1) - 1])
+        h = torch.cumsum(h, 1) * torch.cumsum(h, 2)
+        return self.last((h + self.near(torch.cumsum(x, 1))).sum(1))
+
+
 def save(path, state):
     head, data = {}, b""
     for name, t in state.items():
@@ -230,8 +252,12 @@ case("reordered", Reordered(), 2)
 case("largest", Reordered(True), 2,
      refused="largest: TopK: the runtime has no kernel for TopK")
 case("counted", Counted(), 12, tokens=30)
-case("sums", Counted(True), 12, tokens=30,
-     refused="sums: CumSum: the runtime has no kernel for CumSum")
+case("picked_rows", Picked("rows"), 12, tokens=30)
+case("picked_elements", Picked("elements"), 12, tokens=30)
+case("so_far", Picked("sums"), 12, tokens=30)
+case("picked_of_batch", Picked("batch"), 12, tokens=30,
+     refused="are x.gather(1, i)")
+case("sums", Counted(True), 12, tokens=30)
 case("places", Counted(places=True), 12, tokens=30,
      refused="(Add): the runtime does not know the values of the constant")
 case("nearest", Enlarged("nearest"), 16)

@@ -27,6 +27,8 @@ struct op_case {
     int64_t weight;  /* > 0: an operand of that many elements is a weight */
     int64_t columns; /* > 0: of so many such columns */
     int64_t batch;
+    int64_t last; /* > 0: the last operand is whole numbers from -last on below
+                     this, which say where */
 };
 
 struct value {
@@ -52,6 +54,12 @@ static inline double unit(uint64_t seed, uint64_t stream, int64_t i)
     return (double)r.v[0] * 0x1p-32;
 }
 
+/* Is operand i of whole numbers? Such have no gradient. */
+static inline bool is_whole(const struct op_case *c, int i)
+{
+    return c->tokens > 0 || (c->last > 0 && i == c->nin - 1);
+}
+
 static inline void one_op_open(struct one_op *o, const struct op_case *c)
 {
     struct pdl_err err = {{0}, {0}};
@@ -66,10 +74,10 @@ static inline void one_op_open(struct one_op *o, const struct op_case *c)
 
         snprintf(name, sizeof name, "in%d", i);
         in[i] = pdl_build_tensor(b, name, PDL_TENSOR_INPUT,
-                                 c->tokens ? PDL_I32 : PDL_F32, c->rank[i],
+                                 is_whole(c, i) ? PDL_I32 : PDL_F32, c->rank[i],
                                  c->dim[i]);
         snprintf(name, sizeof name, "scale%d", i);
-        if (!c->tokens)
+        if (!is_whole(c, i))
             in[i] = pdl_build_op(b, "scale", name, &one, &in[i], 1);
     }
     if (c->weight) {
@@ -238,6 +246,8 @@ static inline void fill(struct value *v, uint64_t stream,
 
         if (v->a.dtype == PDL_I32 && c->tokens)
             x = floor(u * (double)c->tokens);
+        else if (v->a.dtype == PDL_I32 && c->last)
+            x = floor((2 * u - 1) * (double)c->last);
         else if (c->positive)
             x = 0.5 + u;
         put(v, at_index(v, i), x);
@@ -267,7 +277,7 @@ static inline void operands_open(struct operands *p, const struct one_op *o,
         struct train_array a = whole(o, n->in[i], true, dtype);
 
         p->dx[i] = value_of(&a);
-        a.dtype = o->c->tokens ? PDL_I32 : dtype;
+        a.dtype = is_whole(o->c, i) ? PDL_I32 : dtype;
         p->x[i] = value_of(&a);
         fill(&p->x[i], (uint64_t)i, o->c);
     }
@@ -354,7 +364,7 @@ static inline void lists_of(struct operands *p, const struct one_op *o,
         if (f & (PDL_OP_SAVES_Y | PDL_OP_SAVES_MASK))
             push(in, p->y, p->ny);
         if (p->learns_x)
-            push(out, p->dx, p->nx);
+            push(out, p->dx, p->nx - (o->c->last > 0));
     }
     push(in, &p->aux, p->has_aux);
 }

@@ -48,7 +48,7 @@ static void check_case(struct backend *b, const struct op_case *c)
     run_pass(b, &p, &o, PDL_FORWARD);
     run_pass(b, &p, &o, PDL_BACKWARD_DATA);
     run_pass(b, &p, &o, PDL_BACKWARD_WEIGHTS);
-    for (int i = 0; p.learns_x && i < p.nx; i++) {
+    for (int i = 0; p.learns_x && i < p.nx - (c->last > 0); i++) {
         double d = worst(b, &p, &o, &p.x[i], &p.dx[i]);
 
         if (!(d < 1e-7)) {

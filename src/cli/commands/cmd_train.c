@@ -90,16 +90,44 @@ static enum pdl_status all_known(const struct pdl_model *m, struct pdl_err *err)
     return PDL_EINVAL;
 }
 
+/* What may be written instead of an operator of a file. */
+static void say_instead(const char *op, struct pdl_err *err)
+{
+    static const char batch[] =
+        "the batch stays first; rows i of each sample of x are x.gather(1, i)";
+    static const char rows[] =
+        "rows i of each sample of x are x.gather(1, i), i counted from it";
+    static const struct {
+        const char *op, *instead;
+    } ways[] = {
+        {"Flatten", batch},
+        {"Reshape", batch},
+        {"Transpose", batch},
+        {"Gather", rows},
+        {"GatherND", rows},
+        {"GatherElements", rows},
+        {"CumSum", "along a stored axis that is not the batch it runs"},
+    };
+
+    for (size_t i = 0; op && i < sizeof ways / sizeof ways[0]; i++)
+        if (strcmp(ways[i].op, op) == 0)
+            pdl_hint(err, "%s", ways[i].instead);
+}
+
 /* What an imported graph has and nobody can run is said before anything is made
  * of its results: they would be taken for classes. */
 static enum pdl_status all_run(const struct pdl_model *m, struct pdl_err *err)
 {
-    for (int i = 0; i < m->nnodes; i++)
-        if (m->nodes[i].op->flags & PDL_OP_UNKNOWN)
-            return pdl_fail(
-                err, PDL_EINVAL, "%s: %s: the runtime has no kernel for %s",
-                m->name, m->nodes[i].name,
-                m->nodes[i].source_op ? m->nodes[i].source_op : "it");
+    for (int i = 0; i < m->nnodes; i++) {
+        const struct pdl_node *n = &m->nodes[i];
+
+        if (!(n->op->flags & PDL_OP_UNKNOWN))
+            continue;
+        pdl_fail(err, PDL_EINVAL, "%s: %s: the runtime has no kernel for %s",
+                 m->name, n->name, n->source_op ? n->source_op : "it");
+        say_instead(n->source_op, err);
+        return PDL_EINVAL;
+    }
     return PDL_OK;
 }
 

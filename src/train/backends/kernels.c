@@ -35,7 +35,7 @@ const struct train_backend *train_backend_find(const char *name)
  * ends; models have a few hundred nodes and this is asked once a call. */
 bool train_wants_grad(const struct pdl_model *m, int tensor)
 {
-    if (m->tensors[tensor].dtype == PDL_BOOL)
+    if (!pdl_dtype_learns(m->tensors[tensor].dtype))
         return false;
     for (int i = m->nnodes - 1; i >= 0; i--) {
         const struct pdl_node *n = &m->nodes[i];

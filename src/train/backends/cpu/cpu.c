@@ -15,7 +15,8 @@ static const struct cpu_op *find(const char *name)
         &train_cpu_pointwise, &train_cpu_pool,    &train_cpu_move,
         &train_cpu_attention, &train_cpu_loss,    &train_cpu_heads,
         &train_cpu_fold,      &train_cpu_experts, &train_cpu_broadcast,
-        &train_cpu_softmax,   &train_cpu_group,   &train_cpu_image};
+        &train_cpu_softmax,   &train_cpu_group,   &train_cpu_image,
+        &train_cpu_take};
 
     for (size_t t = 0; t < sizeof all / sizeof all[0]; t++)
         for (int i = 0; i < all[t]->n; i++)

@@ -30,7 +30,8 @@ struct cpu_ops {
 extern const struct cpu_ops train_cpu_conv, train_cpu_gemm, train_cpu_norm,
     train_cpu_pointwise, train_cpu_pool, train_cpu_move, train_cpu_attention,
     train_cpu_loss, train_cpu_heads, train_cpu_experts, train_cpu_broadcast,
-    train_cpu_softmax, train_cpu_group, train_cpu_image, train_cpu_fold;
+    train_cpu_softmax, train_cpu_group, train_cpu_image, train_cpu_fold,
+    train_cpu_take;
 
 /* Does [0, n) in pieces [from, to), at least `grain` of it on a thread. A piece
  * writes what no other piece writes. */

@@ -203,6 +203,95 @@ static void split(struct ref_run *r)
     }
 }
 
+/* ---- by numbers of the data ------------------------------------------- */
+
+/* The index is the last operand of either pass. */
+static bool taken(const struct ref_run *r, const int64_t *at, int axis,
+                  int64_t *x)
+{
+    const struct ref_array *index = &r->in[r->op.x + 1];
+    int64_t n = in_shape(r, 0)->dim[axis - 1], v;
+
+    if (!ref_inside(index, at))
+        return false;
+    v = (int64_t)index->at[ref_offset(index, at)];
+    x[axis] = v < 0 ? v + n : v;
+    return x[axis] >= 0 && x[axis] < n;
+}
+
+static bool from_taken(const struct ref_run *r, const int64_t *y, int *k,
+                       int64_t *x)
+{
+    *k = 0;
+    memcpy(x, y, sizeof(int64_t) * PDL_BOX_DIMS);
+    return taken(r, y, (int)r->node->attr.axis + 1, x);
+}
+
+static bool from_rows(const struct ref_run *r, const int64_t *y, int *k,
+                      int64_t *x)
+{
+    int axis = (int)r->node->attr.axis + 1, n = in_shape(r, 1)->rank;
+    int64_t at[PDL_BOX_DIMS] = {y[0]};
+
+    *k = 0;
+    memcpy(at + 1, y + axis, (size_t)n * sizeof *at);
+    memcpy(x, y, (size_t)axis * sizeof *x);
+    for (int d = axis; d < in_shape(r, 0)->rank; d++)
+        x[d + 1] = y[d + n];
+    return taken(r, at, axis, x);
+}
+
+static void take(struct ref_run *r)
+{
+    move(r, from_taken);
+}
+
+static void take_rows(struct ref_run *r)
+{
+    move(r, from_rows);
+}
+
+static bool from_stretched(const struct ref_run *r, const int64_t *y, int *k,
+                           int64_t *x)
+{
+    const struct pdl_tensor *t = in_shape(r, 0);
+
+    *k = 0;
+    x[0] = y[0];
+    for (int d = 0; d < t->rank; d++)
+        x[d + 1] = t->dim[d] == 1 ? 0 : y[d + 1];
+    return true;
+}
+
+static void expand(struct ref_run *r)
+{
+    move(r, from_stretched);
+}
+
+/* Backward goes the other way. */
+static void cumsum(struct ref_run *r)
+{
+    const struct pdl_attr *a = &r->node->attr;
+    bool back = (a->ndims > 0 && a->dims[0]) != (r->call->pass != PDL_FORWARD);
+    bool others = a->ndims > 1 && a->dims[1];
+    const struct ref_array *x = &r->in[0];
+    struct ref_array *y = &r->out[0];
+    int axis = (int)a->axis + 1;
+    int64_t n = x->n[axis], s = x->stride[axis];
+
+    for (int64_t line = 0; n > 0 && line < x->count / n; line++) {
+        int64_t o = line / s * s * n + line % s;
+        double sum = 0;
+
+        for (int64_t i = 0; i < n; i++) {
+            int64_t at = o + (back ? n - 1 - i : i) * s;
+
+            y->at[at] = others ? sum : sum + x->at[at];
+            sum += x->at[at];
+        }
+    }
+}
+
 /* ---- images ----------------------------------------------------------- */
 
 static bool from_padded(const struct ref_run *r, const int64_t *y, int *k,
@@ -344,6 +433,10 @@ static const struct ref_op rows[] = {
     {"pad", pad, NULL, NULL},
     {"resize", resize, NULL, NULL},
     {"class_token", class_token, NULL, NULL},
+    {"take", take, NULL, NULL},
+    {"take_rows", take_rows, NULL, NULL},
+    {"expand", expand, NULL, NULL},
+    {"cumsum", cumsum, NULL, NULL},
 };
 
 const struct ref_ops train_ref_shape = {rows, sizeof rows / sizeof rows[0]};
