@@ -260,8 +260,8 @@ static void add_value(struct oracle_values *x, int64_t v)
         x->v[x->n++] = v;
 }
 
-/* Of a million samples, or as many of them: of more nobody asks, and a batch may
- * be any number. */
+/* Of a million samples, or as many of them: of more nobody asks, and a batch
+ * may be any number. */
 enum { MOST_MICRO = 1 << 20 };
 
 struct oracle_values oracle_axes_micro(const struct oracle_axes *x,
