@@ -14,6 +14,8 @@ static const struct op_case real_cases[] = {
     {"conv 3x3 s2", "conv", X(32, 16, 16), CONV(3, 2, 1, 64)},
     {"conv 1x1", "conv", X(64, 14, 14), CONV(1, 1, 0, 128)},
     {"conv 1x1 to few, with bias", "conv", X(40, 9, 7), {.kernel = {1, 1}, .features = 6}},
+    {"conv 1x1 of few", "conv", X(8, 14, 14), CONV(1, 1, 0, 96)},
+    {"conv 1x1 of few, in three dimensions", "conv", X(12, 3, 4, 5), {.kernel = {1, 1, 1}, .features = 20}},
     {"conv 1x1 s2", "conv", X(64, 14, 14), CONV(1, 2, 0, 128)},
     {"conv lenet 1", "conv", X(1, 28, 28), {.kernel = {5, 5}, .pad = {2, 2}, .pad_end = {2, 2}, .features = 6}},
     {"conv lenet 2", "conv", X(6, 14, 14), {.kernel = {5, 5}, .features = 16}},
