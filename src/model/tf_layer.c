@@ -147,6 +147,8 @@ static int plain_attention(struct model_tf_ctx *c,
 static int feed_forward(struct model_tf_ctx *c, const struct model_tf_layer *l,
                         const char *part, int x, int64_t width)
 {
+    static const char *const gates[] = {
+        [TF_USUAL] = "silu", [TF_RELU] = "relu", [TF_GELU] = "gelu"};
     const struct pdl_tensor *t = pdl_build_get(c->b, x);
     int64_t hidden = t ? t->dim[1] : 0;
     int gate = -1, y;
@@ -155,8 +157,7 @@ static int feed_forward(struct model_tf_ctx *c, const struct model_tf_layer *l,
         gate = model_tf_linear(c, join(part, "gate").s, x, width, l->ffn_bias);
     y = model_tf_linear(c, join(part, "up").s, x, width, l->ffn_bias);
     if (l->gated) {
-        gate = model_tf_unary(c, l->act == TF_GELU ? "gelu" : "silu",
-                              join(part, "act").s, gate);
+        gate = model_tf_unary(c, gates[l->act], join(part, "act").s, gate);
         y = model_tf_binary(c, "mul", join(part, "gated").s, gate, y);
     } else {
         y = model_tf_unary(c, l->act == TF_RELU ? "relu" : "gelu",

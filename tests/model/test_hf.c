@@ -587,6 +587,37 @@ static void a_scale_that_is_a_word_is_named_not_refused(void **state)
     }
 }
 
+/* What gates a layer is what the file says, or it is said that it is not. */
+static void the_function_of_a_gate_is_the_files(void **state)
+{
+    static const struct {
+        const char *act, *op;
+        bool odd;
+    } rows[] = {
+        {"silu", "silu", false}, {"gelu", "gelu", false},
+        {"relu", "relu", false}, {"gelu_new", "gelu", false},
+        {"wurst", "silu", true}, {"relu2", "silu", true},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+        char *text = pdl_arena_printf(a, "%s, \"hidden_act\": \"%s\"}", LLAMA,
+                                      rows[i].act);
+        const struct pdl_model *m;
+        int n = 0;
+
+        assert_int_equal(pdl_model_hf(a, (struct pdl_bytes){text, strlen(text)},
+                                      "config.json", NULL, &m, NULL),
+                         PDL_OK);
+        for (int k = 0; k < m->nnodes; k++)
+            n += strcmp(m->nodes[k].op->name, rows[i].op) == 0;
+        assert_true(n > 0);
+        assert_true((m->inexact != NULL) == rows[i].odd);
+        pdl_arena_destroy(a);
+    }
+}
+
 static void too_little_memory_is_said(void **state)
 {
     struct pdl_err err = {"", ""};
@@ -612,6 +643,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(golden_totals_come_out_exactly),
+        cmocka_unit_test(the_function_of_a_gate_is_the_files),
         cmocka_unit_test(published_totals_come_out_exactly),
         cmocka_unit_test(every_file_of_the_collection_is_read),
         cmocka_unit_test(a_small_llama_is_counted_by_hand),

@@ -131,6 +131,15 @@ static enum pdl_status all_run(const struct pdl_model *m, struct pdl_err *err)
     return PDL_OK;
 }
 
+/* Of weights that come from there the ranks say it. */
+static void say_inexact(const struct pdl_model *m,
+                        const struct train_options *o)
+{
+    if (m->inexact && !o->load)
+        fprintf(stderr, "paradl: %s: not as in its file: %s\n", m->name,
+                m->inexact);
+}
+
 /* Lowers, checks and writes the plan; how many ranks it is for. */
 static enum pdl_status write_plan(const struct pdl_args *args, const char *path,
                                   char hash[17], int64_t *ranks,
@@ -151,8 +160,10 @@ static enum pdl_status write_plan(const struct pdl_args *args, const char *path,
         st = all_known(pdl_job_plan(j)->model, err);
     if (st == PDL_OK)
         st = all_run(pdl_job_plan(j)->model, err);
-    if (st == PDL_OK)
+    if (st == PDL_OK) {
+        say_inexact(pdl_job_plan(j)->model, o);
         st = cli_handover_plan(j, path, hash, err);
+    }
     if (st == PDL_OK)
         st = train_sites_read(o->sites, &sites, err);
     if (st == PDL_OK)
