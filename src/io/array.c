@@ -212,7 +212,7 @@ int64_t io_array_max(const struct io_array *a)
             double v = a->elem->get(p, a->swap);
 
             if (!(v >= 0 && v < INT32_MAX))
-                return -1;
+                return -1 - i;
             if ((int64_t)v > max)
                 max = (int64_t)v;
         }

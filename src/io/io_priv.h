@@ -39,7 +39,8 @@ enum pdl_status io_array_lay(struct io_array *a, struct pdl_bytes in,
 /* A part of sample i, as float or int32_t. */
 void io_array_read(const struct io_array *a, int64_t i,
                    const struct pdl_box *box, bool integer, void *dst);
-/* The largest of an integer array, -1 when one is negative or too large. */
+/* The largest of an integer array; -1 - i: that of sample i is negative or too
+ * large. */
 int64_t io_array_max(const struct io_array *a);
 
 /* ---- an open data set ------------------------------------------------- */

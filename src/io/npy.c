@@ -37,6 +37,8 @@ static const char *value_of(const char *header, const char *key)
 static enum pdl_status read_type(const char *text, const char *name,
                                  struct io_array *a, struct pdl_err *err)
 {
+    const char *end;
+
     if (text && (*text == '\'' || *text == '"') && strlen(text) > 4)
         for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
             if (strchr("<>|=", text[1]) &&
@@ -46,10 +48,11 @@ static enum pdl_status read_type(const char *text, const char *name,
                 a->swap = text[1] == '>';
                 return PDL_OK;
             }
+    end = text && *text ? strchr(text + 1, *text) : NULL;
     return pdl_fail(err, PDL_EPARSE,
-                    "%s: a type of numbers that is not read: "
-                    "%.12s",
-                    name, text ? text : "none");
+                    "%s: a type of numbers that is not read: %.*s", name,
+                    end && end - text < 12 ? (int)(end - text) + 1 : 12,
+                    text ? text : "none");
 }
 
 static enum pdl_status read_shape(const char *p, const char *name, int64_t *dim,

@@ -68,7 +68,10 @@ static enum pdl_status count_classes(pdl_io *io, struct pdl_err *err)
 
         if (m < 0)
             return pdl_fail(err, PDL_EPARSE,
-                            "%s: a label is negative or too large", io->path);
+                            "%s: the label of sample %lld (counted from 0; "
+                            "'%s') is no class: negative, or too large",
+                            io->path, (long long)(io->segment[i].first - 1 - m),
+                            io->d.split[io->segment[i].split].name);
         max = m > max ? m : max;
     }
     if (io->opt.classes > 0 && max >= io->opt.classes)
