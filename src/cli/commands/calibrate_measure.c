@@ -76,12 +76,14 @@ static enum pdl_status measure_collective(const struct cli_calibrate_options *o,
     return st;
 }
 
-/* Allreduce is what training does most: all sizes. */
+/* Up to what does not fit the caches: activations of a layer are as large, and
+ * what bytes take within them says nothing of it. Weights alone are broadcast,
+ * at the start. */
 static const struct {
     const char *name, *sizes;
 } collectives[] = {
-    {"allreduce", "1KiB..64MiB"}, {"reduce-scatter", "1KiB..16MiB"},
-    {"allgather", "1KiB..16MiB"}, {"alltoall", "1KiB..16MiB"},
+    {"allreduce", "1KiB..64MiB"}, {"reduce-scatter", "1KiB..64MiB"},
+    {"allgather", "1KiB..64MiB"}, {"alltoall", "1KiB..64MiB"},
     {"broadcast", "1KiB..16MiB"},
 };
 /* More ranks than processors, each with buffers of its own, take long; and
