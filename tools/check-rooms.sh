@@ -27,7 +27,7 @@ room_of() { # path below src or include/paradl
     esac
 }
 resolve() { # the including file, what it includes
-    case $2 in onnx.pb-c.h) REPLY=generated; return ;; esac
+    case $2 in onnx.pb-c.h | chakra.pb-c.h) REPLY=generated; return ;; esac
     for REPLY in "${1%/*}/$2" "src/$2" "include/$2"; do
         [ ! -f "$REPLY" ] || return
     done

@@ -320,5 +320,59 @@ void pdl_coll_suit(struct pdl_coll_job *job, const struct pdl_net *net);
 void pdl_coll_traffic(const struct pdl_coll_job *job, const int *host_of_rank,
                       struct pdl_traffic *out);
 
+/* ---- Chakra's execution traces ---------------------------------------- */
+
+/* What was in them, of all ranks together. */
+struct pdl_chakra_count {
+    int64_t nodes, computations, messages, collectives;
+    int64_t untimed; /* computations and memory without a duration: no time */
+};
+
+/* Traces of all ranks (doc/simulator.md), a file each, perhaps gzipped. */
+struct pdl_chakra {
+    int nranks;
+    const struct pdl_bytes *file;
+    const char *const *name;
+    struct pdl_bytes groups; /* JSON: {"name": [rank, ...]}; no data: none */
+    const char *groups_name;
+    /* Of every collective that has it and where it fits, else the first
+     * listed that fits; NULL: always the first. */
+    const char *algorithm;
+    const struct pdl_net *net; /* for what follows from it; NULL: nothing */
+};
+enum pdl_status pdl_coll_read_chakra(pdl_arena *a, const struct pdl_chakra *in,
+                                     struct pdl_traffic *out,
+                                     struct pdl_chakra_count *count,
+                                     struct pdl_err *err);
+
+/* One node to write. Times are rounded to microseconds for others, and exact
+ * for us. */
+struct pdl_chakra_node {
+    int64_t id;
+    const char *name;
+    enum {
+        PDL_CHAKRA_NOTHING,
+        PDL_CHAKRA_COMPUTE,
+        PDL_CHAKRA_SEND,
+        PDL_CHAKRA_RECV,
+        PDL_CHAKRA_COLLECTIVE,
+    } kind;
+    double start_s, seconds;
+    int64_t stream;                 /* below 0: not said */
+    const char *collective, *group; /* of all ranks: no group */
+    int rank, peer;
+    int64_t bytes, tag;
+    int nafter;
+    const int64_t *after; /* ids */
+};
+/* The beginning of every rank's file, and a node behind it. */
+enum pdl_status pdl_chakra_begin(struct pdl_sink *out, struct pdl_err *err);
+enum pdl_status pdl_chakra_put(const struct pdl_chakra_node *node,
+                               struct pdl_sink *out, struct pdl_err *err);
+/* What a rank of a traffic does, as messages and computations. */
+enum pdl_status pdl_coll_write_chakra(const struct pdl_traffic *t, int rank,
+                                      struct pdl_sink *out,
+                                      struct pdl_err *err);
+
 PDL_END
 #endif

@@ -69,6 +69,21 @@ for wrong in 's/500000b from/400000b from/' 's/b requires a/b requires c/' \
     $paradl simulate wrong.goal --topology star:hosts=3
     echo "exit $?"
 done
+# the same as execution traces of Chakra, and a collective as one
+$paradl simulate ping.goal --topology star:hosts=3,bw=1GB/s,lat=1us --chakra ping >/dev/null
+$paradl simulate ping.0.et --topology star:hosts=3,bw=1GB/s,lat=1us
+$paradl simulate allreduce --algorithm ring --size 1MiB --topology torus:4x4 --chakra ring | grep ^time
+$paradl simulate ring.0.et --topology torus:4x4 | head -3
+rm ping.2.et
+$paradl simulate ping.0.et --topology star:hosts=3
+echo "exit $?"
+head -c 100 ring.3.et >short.0.et
+$paradl simulate short.0.et --topology star:hosts=3
+echo "exit $?"
+$paradl simulate ping.goal --topology star:hosts=3 --comm-groups none.json
+echo "exit $?"
+$paradl simulate ring.0.et --topology torus:4x4 --size 1MiB
+echo "exit $?"
 $paradl simulate allreduce --algorithm ring --topology dragonfly:groups=4,chassis=2,routers=4,nodes=2 --size 1MiB --share rtt --exact --json | grep '"time_s"'
 # groups at once: neighbours do not meet, strided ones share what joins leaves
 $paradl simulate allreduce --algorithm ring --topology fat-tree:down=4x4,up=1x1 --size 1MiB --groups 4

@@ -64,6 +64,11 @@ static const struct pdl_opt opts[] = {
      "the chain of messages that decides the time"},
     {"timeline", 0, PDL_OPT_INT, AT(timeline), "N", NULL,
      "how much of all links is in use, in N or more parts of the time"},
+    {"comm-groups", 0, PDL_OPT_TEXT, AT(comm_groups), "FILE.json", NULL,
+     "of a Chakra trace: ranks of its named groups, {\"name\": [0, 1, ...]}"},
+    {"chakra", 0, PDL_OPT_TEXT, AT(chakra), "PREFIX", NULL,
+     "also write what every rank does as Chakra execution traces, "
+     "PREFIX.0.et and so on"},
     {"report", 0, PDL_OPT_TEXT, AT(report), "FILE.html", NULL,
      "also write a page with charts and the heat of the links"},
 };
@@ -124,11 +129,16 @@ static const char *first_algorithm(const char *collective)
     return "";
 }
 
-static bool is_trace(const char *name)
+static bool is_goal(const char *name)
 {
     size_t n = strlen(name);
 
     return n > 5 && strcmp(name + n - 5, ".goal") == 0;
+}
+
+static bool is_trace(const char *name)
+{
+    return is_goal(name) || cli_is_chakra(name);
 }
 
 static enum pdl_status prepare_trace(pdl_arena *a, const char *path,
@@ -136,11 +146,17 @@ static enum pdl_status prepare_trace(pdl_arena *a, const char *path,
                                      struct cli_simulation *out,
                                      struct pdl_err *err)
 {
+    struct cli_chakra chakra = {path, o->comm_groups, o->algorithm, out->net};
     struct pdl_bytes in;
-    enum pdl_status st = pdl_file_read(a, path, (size_t)1 << 30, &in, err);
+    enum pdl_status st;
 
-    if (st == PDL_OK)
-        st = pdl_traffic_read_goal(a, in, path, &out->traced, err);
+    if (is_goal(path)) {
+        st = pdl_file_read(a, path, (size_t)1 << 30, &in, err);
+        if (st == PDL_OK)
+            st = pdl_traffic_read_goal(a, in, path, &out->traced, err);
+    } else {
+        st = cli_chakra_read(a, &chakra, &out->traced, &out->chakra, err);
+    }
     if (st != PDL_OK)
         return st;
     out->trace = path;
@@ -365,6 +381,12 @@ static enum pdl_status run_calls(pdl_arena *a,
         if (out->groups > 1)
             put_together(o, out, &groups, &loop.once);
     }
+    if (o->chakra) {
+        enum pdl_status st = cli_chakra_write(o->chakra, &loop.once, err);
+
+        if (st != PDL_OK)
+            return st;
+    }
     traffic = loop.once;
     if (out->times > 1 || out->jitter_s > 0 || out->start_s > 0 ||
         out->work_s > 0)
@@ -418,13 +440,17 @@ static int report(const struct cli_simulate_options *o,
 }
 
 /* Options that say nothing about what was asked. */
-static bool is_asked(const struct cli_simulate_options *o, bool trace,
+static bool is_asked(const struct cli_simulate_options *o, const char *what,
                      struct pdl_err *err)
 {
-    if (trace && (o->algorithm || o->size || o->ranks || o->density > 0 ||
-                  o->groups || o->strided || o->channels))
+    bool trace = is_trace(what);
+
+    if (trace && ((o->algorithm && is_goal(what)) || o->size || o->ranks ||
+                  o->density > 0 || o->groups || o->strided || o->channels))
         pdl_fail(err, PDL_EINVAL,
                  "a trace has its own ranks, sizes and algorithms");
+    else if (o->comm_groups && !cli_is_chakra(what))
+        pdl_fail(err, PDL_EINVAL, "--comm-groups is of a Chakra trace");
     else if (o->strided && o->groups < 2)
         pdl_fail(err, PDL_EINVAL, "--strided needs --groups");
     else if (o->channels && (o->channels > MOST_CHANNELS || o->groups ||
@@ -436,7 +462,7 @@ static bool is_asked(const struct cli_simulate_options *o, bool trace,
     else if (is_in_network(o) &&
              (o->repeat || o->jitter > 0 || o->start > 0 || o->work > 0 ||
               o->mapping || o->density > 0 || o->groups || o->energy ||
-              o->links || o->path || o->timeline || o->report ||
+              o->links || o->path || o->timeline || o->report || o->chakra ||
               is(o->model, "smpi") || is(o->share, "rtt")))
         pdl_fail(err, PDL_EINVAL,
                  "in-network takes --topology, --size, --ranks and --channels "
@@ -470,7 +496,7 @@ static int run(const struct pdl_args *args)
                  "--start and --work are not negative");
         return cli_usage(&err);
     }
-    if (!is_asked(o, is_trace(args->pos[0]), &err))
+    if (!is_asked(o, args->pos[0], &err))
         return cli_usage(&err);
     full.links = o->links || o->report;
     a = pdl_arena_create((size_t)16 << 30);
@@ -491,7 +517,7 @@ static int run(const struct pdl_args *args)
 
 const struct pdl_cmd cli_simulate = {
     .name = "simulate",
-    .args = "COLLECTIVE|FILE.goal",
+    .args = "COLLECTIVE|FILE.goal|FILE.0.et",
     .min_pos = 1,
     .max_pos = 1,
     .summary = "how long a collective takes on a network, and where it is hot",
@@ -507,7 +533,10 @@ const struct pdl_cmd cli_simulate = {
         "of step as real ones do. With --model smpi the default is 12 to 100 "
         "of them and 1 ns (where that is not long), which is how programs "
         "under SMPI are timed; --repeat 1 gives one, in step. FILE.goal is a "
-        "trace of all ranks (GOAL) in place of a collective; it needs no size.",
+        "trace of all ranks (GOAL) in place of a collective; it needs no size. "
+        "FILE.0.et is the first rank's of a Chakra execution trace, with those "
+        "of the other ranks beside it; its collectives run by --algorithm "
+        "where that is of them and fits, else by the first listed that fits.",
     .example = "paradl simulate allreduce --algorithm ring --topology "
                "torus:4x4 --size 32MiB",
     .opts = opts,

@@ -58,6 +58,19 @@ static void print_command(const struct pdl_args *args, struct pdl_json *j)
     pdl_buf_free(&line);
 }
 
+static void print_chakra_json(struct pdl_json *j,
+                              const struct pdl_chakra_count *c)
+{
+    pdl_json_key(j, "chakra");
+    pdl_json_row(j);
+    pdl_json_kint(j, "nodes", c->nodes);
+    pdl_json_kint(j, "computations", c->computations);
+    pdl_json_kint(j, "messages", c->messages);
+    pdl_json_kint(j, "collectives", c->collectives);
+    pdl_json_kint(j, "untimed", c->untimed);
+    pdl_json_end(j);
+}
+
 /* args: for the command, of a page; NULL: not said. */
 void cli_simulation_json(const struct cli_simulate_options *o,
                          const struct cli_simulation *r,
@@ -81,6 +94,8 @@ void cli_simulation_json(const struct cli_simulate_options *o,
         pdl_json_kint(&j, "repeat", r->times);
     if (r->jitter_s > 0)
         pdl_json_knum(&j, "jitter_s", r->jitter_s);
+    if (r->chakra.nodes > 0)
+        print_chakra_json(&j, &r->chakra);
     pdl_json_kint(&j, "messages", r->sim.messages);
     pdl_json_knum(&j, "time_s", r->sim.time_s);
     pdl_json_knum(&j, "wall_s", r->sim.wall_s);
@@ -195,6 +210,20 @@ static void print_bounds(const struct pdl_bounds *b)
                         sizeof bisection));
 }
 
+static void print_chakra(const struct pdl_chakra_count *c)
+{
+    pdl_printf(cli_out(),
+               "nodes          %" PRId64 ": %" PRId64 " computations, %" PRId64
+               " messages, %" PRId64 " collectives\n",
+               c->nodes, c->computations, c->messages, c->collectives);
+    if (c->untimed > 0)
+        pdl_printf(cli_out(),
+                   "without time   %" PRId64
+                   " nodes that compute or load have no duration: taken as "
+                   "none\n",
+                   c->untimed);
+}
+
 static void print_what(const struct cli_simulate_options *o,
                        const struct cli_simulation *r)
 {
@@ -205,6 +234,8 @@ static void print_what(const struct cli_simulate_options *o,
         cli_say(2, "%s, %d ranks, %s", r->trace, r->job.nranks, o->topology);
         pdl_printf(cli_out(), "time           %s\n",
                    pdl_unit_format(time, PDL_UNIT_SECONDS, text, sizeof text));
+        if (r->chakra.nodes > 0)
+            print_chakra(&r->chakra);
         return;
     }
     if (r->groups > 1)

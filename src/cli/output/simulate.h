@@ -7,7 +7,7 @@
 
 struct cli_simulate_options {
     const char *algorithm, *topology, *mapping, *share, *model, *program,
-        *energy, *report;
+        *energy, *report, *comm_groups, *chakra;
     int64_t size, ranks, seed, repeat, timeline, groups, channels;
     double density, jitter, start, work;
     bool links, path, exact, strided;
@@ -19,6 +19,7 @@ struct cli_simulation {
     struct pdl_coll_job job; /* of a trace: the number of ranks */
     const char *trace;       /* its file; NULL: a collective */
     struct pdl_traffic traced;
+    struct pdl_chakra_count chakra; /* nodes 0: not of Chakra */
     int groups;                /* that do the job at once, each of job.nranks */
     int channels;              /* > 1: the groups are parts of one buffer */
     int *hosts;                /* of all ranks of all groups */

@@ -30,6 +30,22 @@ enum pdl_status cli_job_make(pdl_arena *a, const char *collective,
                              const struct cli_job_size *size,
                              struct pdl_coll_job *job, struct pdl_err *err);
 
+/* Execution traces of Chakra, a file a rank; chakra.c. FILE.0.et is the first
+ * rank's, and those of others are beside it. */
+bool cli_is_chakra(const char *name);
+struct cli_chakra {
+    const char *path, *groups, *algorithm; /* options; NULL: not given */
+    const struct pdl_net *net;
+};
+enum pdl_status cli_chakra_read(pdl_arena *a, const struct cli_chakra *what,
+                                struct pdl_traffic *out,
+                                struct pdl_chakra_count *count,
+                                struct pdl_err *err);
+/* PREFIX.0.et and so on. */
+enum pdl_status cli_chakra_write(const char *prefix,
+                                 const struct pdl_traffic *t,
+                                 struct pdl_err *err);
+
 /* More of a simulation; simulate_detail.c. */
 void cli_path_print(const struct pdl_path *path, pdl_arena *a);
 void cli_path_json(struct pdl_json *j, const struct pdl_path *path);
