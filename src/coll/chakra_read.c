@@ -9,7 +9,7 @@
 #include "chakra.pb-c.h"
 
 #include <inttypes.h>
-#include <math.h>
+#include <stdlib.h>
 
 enum { MOST_NODES = 1 << 26, MOST_BYTES = 1 << 30, MOST_PEER = 1 << 22 };
 static const int64_t most_size = (int64_t)1 << 48;
@@ -44,16 +44,18 @@ int coll_chakra_number(const char *collective)
 bool coll_chakra_reserve(pdl_arena *a, void *list, int64_t n, int64_t *cap,
                          size_t size)
 {
-    void **at = list;
+    void *at;
     int64_t more = *cap ? 2 * *cap : 64;
 
     if (n < *cap)
         return true;
     if (n >= MOST_NODES)
         return false;
-    *at = pdl_arena_grow(a, *at, (size_t)n, (size_t)more, size);
-    *cap = *at ? more : 0;
-    return *at != NULL;
+    memcpy(&at, list, sizeof at); /* of any type */
+    at = pdl_arena_grow(a, at, (size_t)n, (size_t)more, size);
+    memcpy(list, &at, sizeof at);
+    *cap = at ? more : 0;
+    return at != NULL;
 }
 
 enum pdl_status coll_chakra_no_room(const struct chakra_trace *t)

@@ -13,13 +13,11 @@ static enum pdl_status copy_timeline(pdl_arena *a, const struct net_wire *w,
                                      struct pdl_err *err)
 {
     const struct net_timeline *t = &w->timeline;
-    double all = 0;
-    int n = (int)ceil(out->time_s / t->width);
+    double all = 0, buckets = t->n > 0 ? ceil(out->time_s / t->width) : 0;
+    int n = buckets < t->n ? (int)buckets : t->n;
 
-    if (t->n == 0 || n < 1)
+    if (n < 1)
         return PDL_OK;
-    if (n > t->n)
-        n = t->n;
     out->timeline = PDL_NEW(a, double, n);
     if (!out->timeline)
         return pdl_fail(err, PDL_ENOMEM, "no memory for %d buckets", n);

@@ -49,16 +49,18 @@ static enum pdl_status no_room(const struct pdl_trace *t, struct pdl_err *err)
 /* Room for one more. */
 bool net_reserve(pdl_arena *a, void *list, int64_t n, int64_t *cap, size_t size)
 {
-    void **at = list;
+    void *at;
     int64_t more = *cap ? 2 * *cap : 64;
 
     if (n < *cap)
         return true;
     if (n >= MOST_OPS)
         return false;
-    *at = pdl_arena_grow(a, *at, (size_t)n, (size_t)more, size);
-    *cap = *at ? more : 0;
-    return *at != NULL;
+    memcpy(&at, list, sizeof at); /* of any type */
+    at = pdl_arena_grow(a, at, (size_t)n, (size_t)more, size);
+    memcpy(list, &at, sizeof at);
+    *cap = at ? more : 0;
+    return at != NULL;
 }
 
 struct pdl_trace *pdl_trace_create(pdl_arena *a, const char *name, int nranks)
