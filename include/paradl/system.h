@@ -415,13 +415,41 @@ struct pdl_nccl_latency {
 const struct pdl_nccl_latency *pdl_nccl_latency(int i);
 
 /* What the tuner assumes of an architecture; the three columns are 1, 2 and
- * 4 or more nodes. */
+ * 4 or more nodes. A channel is a ring or a tree of its own. */
 struct pdl_nccl_rates {
     const char *arch;
     double nvlink_bytes_per_s; /* of one link */
-    double ll_bytes_per_s[3], tree_bytes_per_s[3];
+    double ll_bytes_per_s[3];
+    /* of a channel: tree, ring and tree by LL128, NVLS tree */
+    double tree_bytes_per_s[3], ring_ll128_bytes_per_s,
+        tree_ll128_bytes_per_s[3], nvls_tree_bytes_per_s[3];
+    double nvls_part;         /* of a channel's rate that NVLS reaches */
+    const double *near, *far; /* rates of channels tried in and between nodes,
+                                  GB/s, down to 0 */
 };
 const struct pdl_nccl_rates *pdl_nccl_rates(const char *arch); /* or NULL */
+/* Part of its rate that a tree reaches, by size: 64 B, 128 B, ... */
+enum { PDL_NCCL_TREE_SIZES = 24 };
+const double *pdl_nccl_tree_part(const char *protocol); /* or NULL */
+
+/* One way that NCCL has for a collective, and the time that its tuner would
+ * expect: latency_s + bytes / bytes_per_s. Channels as a simple search finds
+ * them (doc/collectives.md). */
+struct pdl_nccl_way {
+    const char *algorithm, *protocol;
+    double seconds, latency_s, bytes_per_s;
+    int channels;
+    double channel_bytes_per_s;
+};
+enum { PDL_NCCL_WAYS = 16 };
+/* All ways of allreduce, allgather, reduce-scatter or broadcast, the quickest,
+ * which NCCL takes, first. per_node ranks are on each node (0: as many as it
+ * has); bytes of each rank's whole buffer. */
+enum pdl_status pdl_nccl_ways(const struct pdl_system *sys,
+                              const char *collective, int64_t ranks,
+                              int64_t per_node, int64_t bytes,
+                              struct pdl_nccl_way *out, int *n,
+                              struct pdl_err *err);
 
 /* ---- importers -------------------------------------------------------- */
 

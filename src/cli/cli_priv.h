@@ -35,7 +35,8 @@ extern const struct pdl_cmd cli_system_list, cli_system_show, cli_system_import;
 extern const struct pdl_cmd cli_topology_list, cli_topology_show,
     cli_topology_export, cli_topology_search;
 extern const struct pdl_cmd cli_collective_list, cli_collective_verify,
-    cli_collective_show, cli_collective_compare, cli_simulate;
+    cli_collective_show, cli_collective_compare, cli_collective_nccl,
+    cli_simulate;
 extern const struct pdl_cmd cli_report_cmd;
 extern const struct pdl_cmd cli_bench, cli_serve, cli_federate;
 extern const struct pdl_cmd cli_model_divide;

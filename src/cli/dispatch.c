@@ -50,6 +50,7 @@ const struct pdl_cmd *const cli_commands[] = {
     &cli_collective_verify,
     &cli_collective_show,
     &cli_collective_compare,
+    &cli_collective_nccl,
     &cli_report_cmd,
     &cli_serve,
     &cli_info,

@@ -25,3 +25,12 @@ $paradl collective show swing --ranks 12
 echo "exit $?"
 $paradl collective list --collective alltoal
 echo "exit $?"
+# what NCCL takes, and why
+$paradl collective nccl allreduce --system dgx-h100 --ranks 16
+$paradl collective nccl allreduce --system dgx-h100 --ranks 8 --size 1MiB
+$paradl collective nccl allgather --system dgx-a100 --ranks 8 --per-node 1 --size 1MiB --json | grep -c bytes_per_s
+for wrong in "alltoall --system dgx-h100" "allreduce --system fugaku" "allreduce" \
+    "allreduce --system dgx-h100 --ranks 12" "allreduce --system dgx-h100 --size 8KiB..1KiB"; do
+    $paradl collective nccl $wrong
+    echo "exit $?"
+done
