@@ -12,8 +12,8 @@
 struct options {
     struct cli_question q;
     bool layers, details;
-    const char *emit, *trace, *export, *output, *from, *kineto, *report,
-        *evidence;
+    const char *emit, *trace, *chakra, *export, *output, *from, *kineto,
+        *report, *evidence;
     double measured_s;
     struct cli_whole_options run;
     struct cli_epoch_options epoch;
@@ -32,6 +32,9 @@ static const struct pdl_opt opts[] = {
      "also every operation with its price"},
     {"trace", 0, PDL_OPT_TEXT, AT(trace), "FILE.json", NULL,
      "also write the step as a Chrome trace (chrome://tracing, Perfetto)"},
+    {"chakra", 0, PDL_OPT_TEXT, AT(chakra), "PREFIX", NULL,
+     "also write the step as Chakra execution traces, PREFIX.0.et and so on, and "
+     "PREFIX.groups.json"},
     {"emit", 0, PDL_OPT_TEXT, AT(emit), "FILE.plan", NULL,
      "also write the plan to a file ('paradl plan show' reads it)"},
     CLI_EXPORT_OPTS("also write the job for another program, to -o"),
@@ -390,6 +393,8 @@ static int write_out(pdl_arena *a, struct answer *x, struct cli_job *j)
     rc = o->emit ? cli_job_emit(j, o->emit) : EXIT_OK;
     if (rc == EXIT_OK && o->trace)
         rc = cli_job_trace(j, o->trace);
+    if (rc == EXIT_OK && o->chakra)
+        rc = cli_job_chakra(j, o->chakra);
     if (rc == EXIT_OK && o->export)
         rc = cli_job_export(j, &(struct cli_export){o->export, o->output,
                                                     &cli_project, x->args});

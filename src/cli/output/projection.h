@@ -87,6 +87,9 @@ void cli_outofcore_json(struct pdl_json *w, const struct cli_job *j);
 void cli_outofcore_text(const struct cli_job *j);
 /* Writes the step as a Chrome trace; an exit code. */
 int cli_job_trace(const struct cli_job *j, const char *path);
+/* Writes the step as execution traces of Chakra, PREFIX.N.et of each PE, and
+ * PREFIX.groups.json; step_chakra.c. */
+int cli_job_chakra(const struct cli_job *j, const char *prefix);
 /* Writes the job's plan as a plan file; an exit code. */
 int cli_job_emit(const struct cli_job *j, const char *path);
 /* What would make a plan fit; priced, at most CLI_REMEDIES of them. */
