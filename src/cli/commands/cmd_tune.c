@@ -193,19 +193,50 @@ static void print_json(const struct answer *w)
 
 /* ---- files for others --------------------------------------------------- */
 
-/* Rows of NCCL's example tuner (ext-tuner/example): collective, bytes from and
- * to, algorithm, protocol, channels, nodes, ranks; -1: any. Its trees have the
- * rounds and bytes of halving-doubling. None: NCCL chooses. */
+/* The protocol that NCCL's tuner expects most of (pdl_nccl_ways); Simple where
+ * it says nothing. */
+static const char *protocol_of(const struct answer *w, const char *algorithm,
+                               int64_t bytes)
+{
+    int64_t pes = w->j->x.pes;
+    struct pdl_nccl_way list[PDL_NCCL_WAYS];
+    int n = 0;
+
+    if (pdl_nccl_ways(&w->j->sys, "allreduce", pes, 0, bytes, list, &n, NULL) !=
+        PDL_OK)
+        return "simple";
+    for (int i = 0; i < n; i++)
+        if (strcmp(list[i].algorithm, algorithm) == 0)
+            return strcmp(list[i].protocol, "LL") == 0      ? "ll"
+                   : strcmp(list[i].protocol, "LL128") == 0 ? "ll128"
+                                                            : "simple";
+    return "simple";
+}
+
+/* Rows of NCCL's example tuner (plugins/tuner/example): collective, bytes from
+ * and to, algorithm, protocol, channels, nodes, ranks; -1: any. Its trees have
+ * the rounds and bytes of halving-doubling. None: NCCL chooses. */
 static void write_nccl(const struct answer *w, struct pdl_sink *out)
 {
-    int64_t pes = w->j->x.pes, per = w->j->sys.node.pes;
+    int64_t pes = w->j->x.pes, per = w->j->sys.node.pes, from = 0;
+    const int64_t most = UINT32_MAX;
     const char *alg = w->r.best->algorithm;
 
     pdl_printf(out, "# %s\n", w->r.best->strategy);
-    if (alg)
-        pdl_printf(out, "allreduce,0,4294967296,%s,simple,-1,%lld,%lld,-1,-1\n",
-                   strcmp(alg, "halving-doubling") == 0 ? "tree" : "ring",
+    if (!alg)
+        return;
+    alg = strcmp(alg, "halving-doubling") == 0 ? "tree" : "ring";
+    for (int64_t to = 1024; from <= most; to *= 2) {
+        const char *protocol = protocol_of(w, alg, to);
+
+        if (to < most && strcmp(protocol, protocol_of(w, alg, 2 * to)) == 0)
+            continue;
+        to = to < most ? to : most;
+        pdl_printf(out, "allreduce,%lld,%lld,%s,%s,-1,%lld,%lld,-1,-1\n",
+                   (long long)from, (long long)to, alg, protocol,
                    (long long)((pes + per - 1) / per), (long long)pes);
+        from = to + 1;
+    }
 }
 
 /* A table without rules: the built-in ones. */
