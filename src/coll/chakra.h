@@ -44,10 +44,16 @@ struct chakra_rank {
     int64_t *order; /* places in nodes, in an order that all ranks share */
 };
 
+/* Ranks of a group in its order, and where each is in it, by rank. */
+struct chakra_member {
+    int rank, at;
+};
+
 struct chakra_group {
     const char *name;
     int n;
     const int *ranks;
+    const struct chakra_member *members; /* NULL: of all ranks */
 };
 
 struct chakra_trace {
@@ -55,8 +61,8 @@ struct chakra_trace {
     struct pdl_err *err;
     int nranks;
     struct chakra_rank *ranks;
-    int ngroups; /* the first: all ranks */
-    struct chakra_group *groups;
+    int ngroups;                 /* the first: all ranks */
+    struct chakra_group *groups; /* the others by name */
     int64_t nevents;
 };
 
@@ -78,6 +84,8 @@ enum pdl_status coll_chakra_groups(struct chakra_trace *t, struct pdl_bytes in,
 /* The group of a node; NULL: there is none of its name. */
 const struct chakra_group *coll_chakra_group(const struct chakra_trace *t,
                                              const struct chakra_node *node);
+/* The place of a rank in a group; -1: it is not in it. */
+int coll_chakra_member(const struct chakra_group *g, int rank);
 /* Who meets whom, and an order of everything that all ranks share. */
 enum pdl_status coll_chakra_order(struct chakra_trace *t);
 

@@ -16,14 +16,21 @@
 
 /* ---- groups -------------------------------------------------------------- */
 
-static bool is_group_in(const struct chakra_group *g, int rank)
+static int by_member(const void *a, const void *b)
 {
-    if (rank < g->n && g->ranks[rank] == rank)
-        return true;
-    for (int i = 0; i < g->n; i++)
-        if (g->ranks[i] == rank)
-            return true;
-    return false;
+    const struct chakra_member *x = a, *y = b;
+
+    return (x->rank > y->rank) - (x->rank < y->rank);
+}
+
+int coll_chakra_member(const struct chakra_group *g, int rank)
+{
+    struct chakra_member key = {rank, 0}, *at;
+
+    if (!g->members)
+        return rank;
+    at = bsearch(&key, g->members, (size_t)g->n, sizeof key, by_member);
+    return at ? at->at : -1;
 }
 
 static enum pdl_status read_group(struct chakra_trace *t,
@@ -31,25 +38,37 @@ static enum pdl_status read_group(struct chakra_trace *t,
                                   struct chakra_group *g)
 {
     int *ranks = PDL_NEW(t->arena, int, d->count + 1);
+    struct chakra_member *m =
+        PDL_NEW(t->arena, struct chakra_member, d->count + 1);
+    int n = 0;
 
-    if (!ranks)
+    if (!ranks || !m)
         return coll_chakra_no_room(t);
     if (d->kind != PDL_DOC_LIST || d->count == 0)
         return pdl_doc_fail(d, t->err, "'%.40s' is no list of ranks", d->key);
-    *g = (struct chakra_group){d->key, d->count, ranks};
-    for (const struct pdl_doc *c = d->child; c; c = c->next, ranks++) {
+    for (const struct pdl_doc *c = d->child; c; c = c->next, n++) {
         int64_t r;
         enum pdl_status st = pdl_doc_int(c, 0, t->nranks - 1, &r, t->err);
 
         if (st != PDL_OK)
             return st;
-        *ranks = (int)r;
-        for (const int *other = g->ranks; other < ranks; other++)
-            if (*other == *ranks)
-                return pdl_doc_fail(c, t->err, "rank %d is there twice",
-                                    *ranks);
+        ranks[n] = (int)r;
+        m[n] = (struct chakra_member){(int)r, n};
     }
+    qsort(m, (size_t)n, sizeof *m, by_member);
+    for (int i = 1; i < n; i++)
+        if (m[i].rank == m[i - 1].rank)
+            return pdl_doc_fail(d, t->err, "rank %d is twice in '%.40s'",
+                                m[i].rank, d->key);
+    *g = (struct chakra_group){d->key, n, ranks, m};
     return PDL_OK;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const struct chakra_group *x = a, *y = b;
+
+    return strcmp(x->name, y->name);
 }
 
 enum pdl_status coll_chakra_groups(struct chakra_trace *t, struct pdl_bytes in,
@@ -69,23 +88,26 @@ enum pdl_status coll_chakra_groups(struct chakra_trace *t, struct pdl_bytes in,
         return coll_chakra_no_room(t);
     for (int r = 0; r < t->nranks; r++)
         all[r] = r;
-    t->groups[0] = (struct chakra_group){NULL, t->nranks, all};
+    t->groups[0] = (struct chakra_group){NULL, t->nranks, all, NULL};
     t->ngroups = 1;
     for (const struct pdl_doc *d = doc ? doc->child : NULL; d && st == PDL_OK;
          d = d->next)
         st = read_group(t, d, &t->groups[t->ngroups++]);
+    if (st == PDL_OK && t->ngroups > 2)
+        qsort(t->groups + 1, (size_t)t->ngroups - 1, sizeof *t->groups,
+              by_name);
     return st;
 }
 
 const struct chakra_group *coll_chakra_group(const struct chakra_trace *t,
                                              const struct chakra_node *node)
 {
+    struct chakra_group key = {node->group, 0, NULL, NULL};
+
     if (!node->group)
         return &t->groups[0];
-    for (int i = 1; i < t->ngroups; i++)
-        if (strcmp(t->groups[i].name, node->group) == 0)
-            return &t->groups[i];
-    return NULL;
+    return bsearch(&key, t->groups + 1, (size_t)t->ngroups - 1, sizeof key,
+                   by_name);
 }
 
 /* ---- who meets whom ------------------------------------------------------ */
@@ -160,7 +182,7 @@ static enum pdl_status key_of(const struct chakra_trace *t, struct part *p)
                  n->group);
         return PDL_EPARSE;
     }
-    if (!is_group_in(g, p->rank))
+    if (coll_chakra_member(g, p->rank) < 0)
         return wrong(t, p, "is of a group that its rank is not in");
     p->key[0] = -1;
     p->key[1] = g - t->groups;

@@ -12,11 +12,13 @@
 /* Tags of collectives' messages are above all of nodes'. */
 #define FIRST_TAG ((int64_t)1 << 40)
 
-/* What the next node of a stream or of a group waits for. */
+/* What the next node of a stream or of a group waits for, in a table by hash:
+ * every node may have a stream of its own. */
 struct lane {
     int64_t stream;
     const struct chakra_group *group;
     int64_t last;
+    bool used;
 };
 
 struct build {
@@ -26,31 +28,68 @@ struct build {
     int rank;
     int64_t *end; /* of each node of the rank: the operation that ends it */
     struct lane *lanes;
-    int64_t nlanes, lanes_cap;
-    int64_t *ops; /* of the steps of a collective */
+    int64_t nlanes, lanes_cap; /* a power of two */
+    int64_t *ops;              /* of the steps of a collective */
     int64_t ops_cap;
     bool *waited;
     int64_t waited_cap;
+    bool full;               /* no memory for a lane: latches */
     struct pdl_coll_job job; /* the last that was made */
     const char *job_coll;
     int64_t job_bytes;
 };
 
+/* Where the lane is, or where there is room for it. */
+static struct lane *find(struct lane *lanes, int64_t cap, int64_t stream,
+                         const struct chakra_group *group)
+{
+    uint64_t at = (uint64_t)stream ^ (uint64_t)(uintptr_t)group;
+
+    at *= UINT64_C(0x9e3779b97f4a7c15); /* 2^64 over the golden ratio */
+    at >>= 20;
+    for (;; at++) {
+        struct lane *l = &lanes[at & (uint64_t)(cap - 1)];
+
+        if (!l->used || (l->stream == stream && l->group == group))
+            return l;
+    }
+}
+
+static bool more_lanes(struct build *b)
+{
+    int64_t cap = b->lanes_cap ? 2 * b->lanes_cap : 64;
+    struct lane *lanes = PDL_NEW(b->t->arena, struct lane, cap);
+
+    for (int64_t i = 0; lanes && i < b->lanes_cap; i++)
+        if (b->lanes[i].used)
+            *find(lanes, cap, b->lanes[i].stream, b->lanes[i].group) =
+                b->lanes[i];
+    if (!lanes)
+        return false;
+    b->lanes = lanes;
+    b->lanes_cap = cap;
+    return true;
+}
+
+/* NULL: it has none, or there is no memory, which is said at the end. */
 static struct lane *lane_of(struct build *b, const struct chakra_node *n,
                             const struct chakra_group *group)
 {
     int64_t stream = group ? CHAKRA_NO_STREAM : n->stream;
+    struct lane *l;
 
     if (!group && stream == CHAKRA_NO_STREAM)
         return NULL;
-    for (int64_t i = 0; i < b->nlanes; i++)
-        if (b->lanes[i].stream == stream && b->lanes[i].group == group)
-            return &b->lanes[i];
-    if (!coll_chakra_reserve(b->t->arena, &b->lanes, b->nlanes, &b->lanes_cap,
-                             sizeof *b->lanes))
+    if (2 * b->nlanes >= b->lanes_cap && !more_lanes(b)) {
+        b->full = true;
         return NULL;
-    b->lanes[b->nlanes] = (struct lane){stream, group, -1};
-    return &b->lanes[b->nlanes++];
+    }
+    l = find(b->lanes, b->lanes_cap, stream, group);
+    if (!l->used) {
+        *l = (struct lane){stream, group, -1, true};
+        b->nlanes++;
+    }
+    return l;
 }
 
 static void wait_for_all(struct build *b, const struct chakra_node *n,
@@ -144,15 +183,6 @@ static int64_t add_step(struct build *b, const struct chakra_group *g,
     return add_op(b, op, tag);
 }
 
-static int member_of(const struct chakra_group *g, int rank)
-{
-    int i = 0;
-
-    while (i < g->n && g->ranks[i] != rank)
-        i++;
-    return i;
-}
-
 static bool has_room_for(struct build *b, int64_t steps)
 {
     pdl_arena *a = b->t->arena;
@@ -176,7 +206,7 @@ static enum pdl_status add_collective(struct build *b,
                                       int64_t *end)
 {
     enum pdl_status st = make_job(b, n, g->n);
-    int me = member_of(g, b->rank);
+    int me = coll_chakra_member(g, b->rank);
     int64_t begin, steps = st == PDL_OK ? pdl_coll_nsteps(&b->job, me) : 0;
 
     if (st != PDL_OK)
@@ -244,13 +274,13 @@ static enum pdl_status add_rank(struct build *b, int rank)
     enum pdl_status st = pdl_trace_rank(b->out, rank, b->t->err);
 
     b->rank = rank;
-    b->nlanes = 0;
+    b->nlanes = b->lanes_cap = 0;
     b->end = PDL_NEW(b->t->arena, int64_t, r->n + 1);
     if (!b->end)
         return coll_chakra_no_room(b->t);
     for (int64_t i = 0; i < r->n && st == PDL_OK; i++)
         st = add_node(b, r->order[i]);
-    return st;
+    return st == PDL_OK && b->full ? coll_chakra_no_room(b->t) : st;
 }
 
 enum pdl_status pdl_coll_read_chakra(pdl_arena *a, const struct pdl_chakra *in,

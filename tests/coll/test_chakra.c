@@ -2,6 +2,8 @@
  * algorithm there and back, and traces that are wrong. */
 #include "paradl/coll.h"
 
+#include "effort.h"
+
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -411,7 +413,7 @@ static void traces_that_cannot_run_are_refused(void **state)
     assert_refused(&f, "a group that its rank is not in");
     begin(&f, 2);
     f.groups = "{\"tp\": [1, 1]}";
-    assert_refused(&f, "groups.json:1:12: rank 1 is there twice");
+    assert_refused(&f, "groups.json:1:8: rank 1 is twice in 'tp'");
     begin(&f, 1);
     f.buf[0].len--;
     assert_refused(&f, "longer than the rest");
@@ -438,6 +440,34 @@ static void ranks_that_wait_for_each_other_are_refused(void **state)
         put(&f, r, n);
     }
     assert_refused(&f, "in a circle");
+}
+
+/* As traces of GOAL are written: nothing is looked for one by one. */
+static void many_streams_and_groups_take_little_time(void **state)
+{
+    enum { STREAMS = 300000, GROUPS = 20000 };
+    struct pdl_buf groups;
+    double cpu = pdl_cpu_s();
+    struct files f;
+
+    (void)state;
+    pdl_buf_init(&groups);
+    pdl_puts(&groups.sink, "{\"a\": [0]");
+    begin(&f, 1);
+    for (int i = 0; i < STREAMS; i++)
+        put(&f, 0, work(i, 1e-6, i));
+    for (int i = 0; i < GROUPS; i++) {
+        char name[16];
+
+        snprintf(name, sizeof name, "g%d", i);
+        pdl_printf(&groups.sink, ", \"%s\": [0]", name);
+        put(&f, 0, of_all(STREAMS + i, "barrier", 0, name));
+    }
+    pdl_puts(&groups.sink, "}");
+    f.groups = groups.text;
+    assert_true(fabs(played(&f, NULL, NULL) - 1e-6) < 1e-15);
+    assert_true(pdl_cpu_s() - cpu < effort(60, 10, 10));
+    pdl_buf_free(&groups);
 }
 
 static void little_memory_is_an_error_and_no_crash(void **state)
@@ -477,6 +507,7 @@ int main(void)
         cmocka_unit_test(every_algorithm_takes_as_long_there_and_back),
         cmocka_unit_test(traces_that_cannot_run_are_refused),
         cmocka_unit_test(ranks_that_wait_for_each_other_are_refused),
+        cmocka_unit_test(many_streams_and_groups_take_little_time),
         cmocka_unit_test(little_memory_is_an_error_and_no_crash),
     };
 
