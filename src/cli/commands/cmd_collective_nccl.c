@@ -30,6 +30,8 @@ static const struct pdl_opt opts[] = {
 #undef AT
 // clang-format on
 
+static const int64_t most_bytes = (int64_t)1 << 50;
+
 struct question {
     const struct options *o;
     const char *collective;
@@ -49,9 +51,10 @@ static enum pdl_status read_size(struct question *q, struct pdl_err *err)
     q->last = q->first;
     if (st == PDL_OK && dots)
         st = pdl_bytes_parse(dots + 2, &q->last, err);
-    if (st == PDL_OK && (q->first < 1 || q->last < q->first))
-        st = pdl_fail(err, PDL_EINVAL, "--size '%.40s' is no size or range",
-                      text);
+    if (st == PDL_OK &&
+        (q->first < 1 || q->last < q->first || q->last > most_bytes))
+        st = pdl_fail(err, PDL_EINVAL,
+                      "--size '%.40s' is no size or range up to 1 PiB", text);
     return st;
 }
 
