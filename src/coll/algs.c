@@ -49,6 +49,7 @@ static const struct pdl_alg *const algs[] = {
     &coll_broadcast_linear,
     &coll_alltoall_pairwise,
     &coll_alltoall_node_pairwise,
+    &coll_alltoall_torus,
     &coll_alltoall_linear,
     &coll_alltoall_bruck,
     &coll_alltoall_kautz,

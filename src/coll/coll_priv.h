@@ -305,8 +305,9 @@ extern const struct pdl_alg coll_allreduce_ring, coll_allreduce_segmented_ring,
     coll_allgather_linear, coll_broadcast_linear, coll_allgather_kautz,
     coll_broadcast_binomial, coll_broadcast_scatter_allgather,
     coll_broadcast_chain, coll_alltoall_pairwise, coll_alltoall_node_pairwise,
-    coll_alltoall_linear, coll_alltoall_bruck, coll_alltoall_kautz,
-    coll_alltoall_xy, coll_alltoall_half_split, coll_alltoall_parity,
-    coll_alltoall_direct, coll_halo_neighbours, coll_exchange_pairwise;
+    coll_alltoall_torus, coll_alltoall_linear, coll_alltoall_bruck,
+    coll_alltoall_kautz, coll_alltoall_xy, coll_alltoall_half_split,
+    coll_alltoall_parity, coll_alltoall_direct, coll_halo_neighbours,
+    coll_exchange_pairwise;
 
 #endif

@@ -47,11 +47,14 @@ static const struct fold_case {
     {"alltoall",       "pairwise",         "torus:4x6,ties=up",        6},
     {"alltoall",       "pairwise",         "dln:q=4,p=2",              16},
     {"alltoall",       "pairwise",         "fat-tree:down=4x4,up=1x2", 4},
+    {"alltoall",       "torus:x=5,y=3,z=7", "torus:5x3x7",             105},
+    {"alltoall",       "torus:x=4,y=6",    "torus:4x6,ties=up",        24},
     {"alltoall",       "linear",           "dln:q=3,p=2",              8},
     {"alltoall",       "linear",           "torus:3x5",                5},
     {"alltoall",       "kautz",            "kautz:d=6",                7},
     /* half way round an even ring one host goes the other way */
     {"alltoall",       "pairwise",         "torus:5x4",                1},
+    {"alltoall",       "torus:x=5,y=4",    "torus:5x4",                1},
     /* ports depend on what would be turned; two cables between two */
     {"alltoall",       "pairwise",         "fat-tree:down=4x4,up=1x8", 1},
     {"allreduce",      "ring",             "fat-tree:down=4x4,up=1x2,links=1x2",
