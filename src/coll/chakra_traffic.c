@@ -283,6 +283,21 @@ static enum pdl_status add_rank(struct build *b, int rank)
     return st == PDL_OK && b->full ? coll_chakra_no_room(b->t) : st;
 }
 
+/* Is it an algorithm of any collective? */
+static enum pdl_status check_algorithm(const char *spec, struct pdl_err *err)
+{
+    struct pdl_coll_job job;
+
+    for (int i = 0; spec && pdl_collective_at(i); i++) {
+        job = (struct pdl_coll_job){.nranks = 1};
+        if (pdl_alg_parse(pdl_collective_at(i)->name, spec, &job, NULL) ==
+            PDL_OK)
+            return PDL_OK;
+    }
+    job = (struct pdl_coll_job){.nranks = 1};
+    return spec ? pdl_alg_parse("allreduce", spec, &job, err) : PDL_OK;
+}
+
 enum pdl_status pdl_coll_read_chakra(pdl_arena *a, const struct pdl_chakra *in,
                                      struct pdl_traffic *out,
                                      struct pdl_chakra_count *count,
@@ -297,7 +312,9 @@ enum pdl_status pdl_coll_read_chakra(pdl_arena *a, const struct pdl_chakra *in,
     b.out = pdl_trace_create(a, in->name[0], in->nranks);
     if (!t.ranks || !b.out)
         return coll_chakra_no_room(&t);
-    st = coll_chakra_groups(&t, in->groups, in->groups_name);
+    st = check_algorithm(in->algorithm, err);
+    if (st == PDL_OK)
+        st = coll_chakra_groups(&t, in->groups, in->groups_name);
     for (int r = 0; r < in->nranks && st == PDL_OK; r++)
         st = coll_chakra_read(&t, r, in->file[r], in->name[r], &seen);
     if (st == PDL_OK)

@@ -18,6 +18,15 @@ step gpt2 dgx-a100:nodes=1 'pipe=4(zb-h1,m=8),data=2' 32 1
 step gpt2 dgx-a100:nodes=2 'pipe=2(interleaved,m=4,v=2),data=2,tensor=4' 32 15
 step resnet50 abci-v100:nodes=4 data=16 512 1
 cat s.groups.json
+for algorithm in rign ring:k; do
+    $paradl simulate s.0.et -t star:hosts=16 --comm-groups s.groups.json -a $algorithm
+    echo "exit $?"
+done
+echo '{"a": [0, 99]}' >wrong.json
+$paradl simulate s.0.et -t star:hosts=16 --comm-groups wrong.json
+echo "exit $?"
+$paradl simulate s.0.et -t star:hosts=16
+echo "exit $?"
 for wrong in data=2,compress=int8 'context=2(ring)'; do
     $paradl project gpt2 --system dgx-a100 --strategy "$wrong" --batch 4 --chakra s >/dev/null
     echo "exit $?"
