@@ -52,6 +52,7 @@ struct chakra_member {
 struct chakra_group {
     const char *name;
     int n;
+    int64_t order; /* of groups of one name the first counts */
     const int *ranks;
     const struct chakra_member *members; /* NULL: of all ranks */
 };
@@ -61,7 +62,7 @@ struct chakra_trace {
     struct pdl_err *err;
     int nranks;
     struct chakra_rank *ranks;
-    int ngroups;                 /* the first: all ranks */
+    int64_t ngroups, groups_cap; /* the first: all ranks */
     struct chakra_group *groups; /* the others by name */
     int64_t nevents;
 };
@@ -79,8 +80,13 @@ enum pdl_status coll_chakra_no_room(const struct chakra_trace *t);
 enum pdl_status coll_chakra_read(struct chakra_trace *t, int rank,
                                  struct pdl_bytes in, const char *name,
                                  struct pdl_chakra_count *count);
+/* Those of a map of names to ranks; those that PyTorch says in a node, as far
+ * as they make sense; and all of them in order. */
 enum pdl_status coll_chakra_groups(struct chakra_trace *t, struct pdl_bytes in,
                                    const char *name);
+enum pdl_status coll_chakra_init_groups(struct chakra_trace *t,
+                                        const char *values, const char *name);
+void coll_chakra_sort_groups(struct chakra_trace *t);
 /* The group of a node; NULL: there is none of its name. */
 const struct chakra_group *coll_chakra_group(const struct chakra_trace *t,
                                              const struct chakra_node *node);

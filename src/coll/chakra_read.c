@@ -310,8 +310,12 @@ static enum pdl_status add_node(struct reader *rd, const Chakra__Node *m)
                             .event = -1,
                             .first_after = r->nafter,
                             .nafter = (int64_t)m->n_data_deps};
-    enum pdl_status st;
+    enum pdl_status st = PDL_OK;
 
+    if (m->inputs && strstr(m->name, "process_group:init") &&
+        (st = coll_chakra_init_groups(rd->t, m->inputs->values, r->name)) !=
+            PDL_OK)
+        return st;
     for (size_t i = 0; i < m->n_attr; i++)
         read_attribute(m->attr[i], &said);
     if (said.host > 0 && n.type >= CHAKRA_SEND && n.type <= CHAKRA_COLLECTIVE)

@@ -317,6 +317,7 @@ enum pdl_status pdl_coll_read_chakra(pdl_arena *a, const struct pdl_chakra *in,
         st = coll_chakra_groups(&t, in->groups, in->groups_name);
     for (int r = 0; r < in->nranks && st == PDL_OK; r++)
         st = coll_chakra_read(&t, r, in->file[r], in->name[r], &seen);
+    coll_chakra_sort_groups(&t);
     if (st == PDL_OK)
         st = coll_chakra_order(&t);
     for (int r = 0; r < in->nranks && st == PDL_OK; r++)

@@ -278,6 +278,56 @@ static void groups_and_tags_meet_their_own(void **state)
     assert_true(fabs(played(&f, NULL, NULL) - (2e-6 + 6000 / 2e9)) < 1e-12);
 }
 
+/* Metadata with inputs as PyTorch's converter has them. */
+static void put_init(struct files *f, int rank, int id, const char *groups)
+{
+    static const char name[] = "## process_group:init ##";
+    struct pdl_sink *out = &f->buf[rank].sink;
+    char text[100];
+    int n = snprintf(text, sizeof text, "['[%s]']", groups);
+    int all = 6 + (int)sizeof name - 1 + 4 + n;
+
+    assert_true(all < 128);
+    /* the length; id, type and name; inputs and their values */
+    pdl_printf(out, "%c\x08%c\x18\x01\x12%c%s", all, id, (int)sizeof name - 1,
+               name);
+    pdl_printf(out, "\x42%c\x0a%c%s", n + 2, n, text);
+}
+
+static void groups_are_also_those_that_pytorch_says(void **state)
+{
+    static const char pair[] = "{\"pg_name\": \"b\", \"ranks\": [%d, %d]}";
+    char text[60];
+    struct files f;
+
+    (void)state;
+    for (int file = 0; file < 2; file++) { /* what a file says counts first */
+        double four = 6 * (2e-6 + 2000 / 2e9), two = 2 * (2e-6 + 4000 / 2e9);
+
+        begin(&f, 4);
+        f.groups = file ? "{\"b\": [0, 1, 2, 3]}" : NULL;
+        for (int r = 0; r < 4; r += 2 - file) {
+            snprintf(text, sizeof text, pair, 0, 2);
+            put_init(&f, r, 99, text);
+            put(&f, r, of_all(1, "allreduce", 8000, "b"));
+        }
+        assert_true(fabs(played(&f, "ring", NULL) - (file ? four : two)) <
+                    1e-12);
+    }
+    begin(&f, 2); /* no ranks: all; what makes no sense is passed over */
+    for (int r = 0; r < 2; r++) {
+        put_init(&f, r, 98, "{\"pg_name\": {\"x}]");
+        put_init(&f, r, 99, "{\"pg_name\": \"0\", \"ranks\": []}");
+        put(&f, r, of_all(1, "allreduce", 8000, "0"));
+    }
+    assert_true(fabs(played(&f, "ring", NULL) - 2 * (2e-6 + 4000 / 2e9)) <
+                1e-12);
+    begin(&f, 2);
+    put_init(&f, 0, 99, "{\"pg_name\": \"0\", \"ranks\": [0, 7]}");
+    put(&f, 0, of_all(1, "allreduce", 8000, "0"));
+    assert_refused(&f, "group '0', which is not described");
+}
+
 static void a_barrier_has_no_bytes(void **state)
 {
     struct files f;
@@ -502,6 +552,7 @@ int main(void)
         cmocka_unit_test(computations_of_a_stream_follow_each_other),
         cmocka_unit_test(sizes_are_what_ranks_put_in),
         cmocka_unit_test(groups_and_tags_meet_their_own),
+        cmocka_unit_test(groups_are_also_those_that_pytorch_says),
         cmocka_unit_test(a_barrier_has_no_bytes),
         cmocka_unit_test(what_follows_a_collective_comes_after_all_of_it),
         cmocka_unit_test(every_algorithm_takes_as_long_there_and_back),
