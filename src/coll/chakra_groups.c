@@ -111,14 +111,14 @@ enum pdl_status coll_chakra_init_groups(struct chakra_trace *t,
 {
     const char *from = strstr(values, "[{"), *to = NULL;
     const struct pdl_doc *doc = NULL;
-    struct pdl_err unsaid, *said = t->err;
+    struct pdl_err *said = t->err;
     enum pdl_status st;
 
     for (const char *p = from; p && (p = strstr(p, "}]")); p++)
         to = p + 2;
     if (!from || !to || to <= from)
         return PDL_OK;
-    t->err = &unsaid; /* who names a group that is not read is told so */
+    t->err = NULL; /* who names a group that is not read is told so */
     st = pdl_doc_json(t->arena, (struct pdl_bytes){from, (size_t)(to - from)},
                       name, &doc, t->err);
     for (const struct pdl_doc *d = st == PDL_OK ? doc->child : NULL;

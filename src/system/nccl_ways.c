@@ -362,7 +362,7 @@ static enum pdl_status place(struct tuner *t, int64_t ranks, int64_t per_node,
                         (long long)ranks, (long long)per_node, (long long)pes);
     t->ranks = (double)ranks;
     t->per_node = (double)per_node;
-    t->nodes = (double)(ranks / per_node);
+    t->nodes = (double)ranks / (double)per_node;
     if (t->nodes > 1 && t->sys->node.nics.count < 1)
         return pdl_fail(err, PDL_EINVAL, "nodes of %s have no adapters",
                         t->sys->name);
