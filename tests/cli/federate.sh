@@ -68,7 +68,7 @@ $paradl federate resnet9:width=8,input=8,channels=1 --data digits --clients 3 --
 $paradl federate $digits --data digits --clients 2000 --rounds 0 --quiet --no-test | head -1
 # no more workers than there are processors for their threads, unless asked for
 for how in "" "-n 2" "-n 2 --virtual" "--strategy data=2"; do
-    $paradl federate $digits --data digits --clients 2 --rounds 0 --no-test --quiet --threads 512 $how 2>&1 >/dev/null | sed 's/on [0-9]* processors*/on N processors/'
+    $paradl federate $digits --data digits --clients 2 --rounds 0 --no-test --quiet --threads 512 $how 2>&1 >/dev/null | sed 's/on [0-9]* processors*/on N processors/' >&2
 done
 $paradl federate $digits --data digits --threads 1025
 # parts and devices are threads: how many the machine has changes no bit
