@@ -26,6 +26,29 @@ static enum pdl_status lower(fed_learner *l, const char *strategy,
                : st;
 }
 
+/* What is not sent is kept from step to step, and clients take turns. Gradients
+ * on their way to the host are not shown, so that nothing is added to them. */
+static enum pdl_status check_kept(const fed_learner *l,
+                                  const struct pdl_strategy *s,
+                                  struct pdl_err *err)
+{
+    if (pdl_strategy_compresses(s)) {
+        pdl_fail(err, PDL_EINVAL,
+                 "compress= is not for clients: it keeps what "
+                 "it does not send, and clients take turns");
+        pdl_hint(err, "leave it out");
+        return PDL_EINVAL;
+    }
+    if (l->opt.pulls && pdl_strategy_hosts_states(s)) {
+        pdl_fail(err, PDL_EINVAL,
+                 "offload=optimizer is not for clients whose gradients the "
+                 "algorithm changes");
+        pdl_hint(err, "zero=1 saves memory, too; fedavg takes both");
+        return PDL_EINVAL;
+    }
+    return PDL_OK;
+}
+
 /* Distances between samples need all of a batch's features, row by row. */
 static enum pdl_status check_strategy(const fed_learner *l, struct pdl_err *err)
 {
@@ -41,7 +64,7 @@ static enum pdl_status check_strategy(const fed_learner *l, struct pdl_err *err)
         return pdl_fail(err, PDL_EINVAL,
                         "what distils takes a client's strategy that cuts "
                         "samples alone, such as data=2");
-    return PDL_OK;
+    return check_kept(l, s, err);
 }
 
 static enum pdl_status make_plan(fed_learner *l, struct pdl_err *err)
@@ -50,10 +73,13 @@ static enum pdl_status make_plan(fed_learner *l, struct pdl_err *err)
     const char *how = o->strategy ? o->strategy : "data=1";
     enum pdl_status st;
 
-    if (o->parts > 1 && o->strategy)
-        return pdl_fail(err, PDL_EINVAL,
-                        "parts of a network are one device each: they have no "
-                        "strategy");
+    if (o->parts > 1 && o->strategy) {
+        pdl_fail(err, PDL_EINVAL,
+                 "parts of a network are one device each: they have no "
+                 "strategy");
+        pdl_hint(err, "without --strategy, or another algorithm than feddct");
+        return PDL_EINVAL;
+    }
     if (o->parts > 1 && o->stems != FED_STEMS_WHOLE)
         how = fed_stem_strategy(l->arena, o->model, o->stems == FED_STEMS_AGAIN,
                                 err);
@@ -158,12 +184,16 @@ static enum pdl_status open_trainers(fed_learner *l, int part,
     return st;
 }
 
-static int span_of(const struct fed_net *n, const char *weight)
+/* Of a weight that several have (ZeRO, on the host), what is updated here. */
+static int span_of(const struct fed_net *n, int model_tensor)
 {
-    for (int i = 0; i < n->nspans; i++)
-        if (strcmp(pdl_trainer_state(n->t, n->span[i].state)->part.name,
-                   weight) == 0)
+    for (int i = 0; i < n->nspans; i++) {
+        const struct pdl_train_state *s =
+            pdl_trainer_state(n->t, n->span[i].state);
+
+        if (!s->cut && s->model_tensor == model_tensor)
             return i;
+    }
     return -1;
 }
 
@@ -175,7 +205,7 @@ static void map_gradients(struct fed_net *n, const struct pdl_plan *p)
 
         for (int k = 0; o->kind == PDL_PLAN_OP_UPDATE && k < o->nout; k++)
             n->in.span[o->in[o->nout + k]] =
-                span_of(n, p->tensors[o->in[k]].name);
+                span_of(n, p->tensors[o->in[k]].model_tensor);
     }
 }
 

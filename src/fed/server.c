@@ -124,6 +124,7 @@ static enum pdl_status open_learner(struct fed *f, struct pdl_err *err)
         .strategy = o->strategy,
         .threads = o->threads,
         .distils = f->alg->distils,
+        .pulls = f->alg->teach && !f->alg->distils,
         .parts = f->alg->parts_key > 0
                      ? (int)fed_value(f, f->alg->parts_key - 1)
                      : 1,

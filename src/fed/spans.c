@@ -45,9 +45,10 @@ enum pdl_status fed_slots_make(fed_learner *l, struct pdl_err *err)
 
 /* Where the numbers of a part are that is not the whole tensor. */
 static enum pdl_status map(const fed_learner *l, const struct fed_slot *slot,
-                           const struct pdl_box *box, struct fed_span *s,
-                           struct pdl_err *err)
+                           const struct pdl_train_part *part,
+                           struct fed_span *s, struct pdl_err *err)
 {
+    const struct pdl_box *box = &part->box;
     int64_t at[PDL_BOX_DIMS], *index;
 
     if (s->n == slot->n)
@@ -60,7 +61,7 @@ static enum pdl_status map(const fed_learner *l, const struct fed_slot *slot,
         int64_t k = 0;
 
         for (int d = 0; d < box->ndims; d++)
-            k = k * slot->is.part.dim[d] + at[d];
+            k = k * part->dim[d] + at[d];
         index[i] = s->offset + k;
         for (int d = box->ndims - 1; d >= 0 && ++at[d] == box->hi[d]; d--)
             at[d] = box->lo[d];
@@ -78,16 +79,12 @@ static enum pdl_status map_one(const fed_learner *l,
 
     if (x->part.dtype != PDL_F32)
         return pdl_fail(err, PDL_EINVAL, "%s: is not float32", x->part.name);
-    if (x->cut)
-        return pdl_fail(err, PDL_EINVAL,
-                        "zero= is not for clients: a rank of theirs has all "
-                        "of what it updates");
     *s = (struct fed_span){.state = state,
                            .at = x->part.data,
                            .n = pdl_box_volume(&x->part.box),
                            .offset = slot->offset + part * l->each,
                            .owner = x->owner};
-    return map(l, slot, &x->part.box, s, err);
+    return map(l, slot, &x->part, s, err);
 }
 
 enum pdl_status fed_spans_make(const fed_learner *l, const pdl_trainer *t,
@@ -98,7 +95,10 @@ enum pdl_status fed_spans_make(const fed_learner *l, const pdl_trainer *t,
     enum pdl_status st = PDL_OK;
 
     *n = 0;
-    *out = PDL_NEW(l->arena, struct fed_span, l->nslots + 1);
+    while (pdl_trainer_state(t, *n))
+        (*n)++;
+    *out = PDL_NEW(l->arena, struct fed_span, *n + 1);
+    *n = 0;
     if (!*out)
         return pdl_fail(err, PDL_ENOMEM, "out of memory for a learner");
     for (int i = 0; st == PDL_OK && (s = pdl_trainer_state(t, i)); i++)

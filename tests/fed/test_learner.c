@@ -324,9 +324,14 @@ static void a_strategy_trains_the_same_model(void **state)
 {
     enum { MOST = 4096 };
     static float add[MOST], squares[2][MOST];
-    static const char *const how[] = {"data=2",   "data=4",    "filter=2",
-                                      "pipe=2",   "channel=2", "data=2,bn=sync",
-                                      "spatial=2"};
+    static const char *const how[] = {
+        "data=2",        "data=4",
+        "filter=2",      "pipe=2",
+        "channel=2",     "data=2,bn=sync",
+        "spatial=2",     "data=2,zero=1",
+        "data=4,zero=2", "data=2,filter=2,zero=1",
+        "data=2,zero=3",
+    };
     struct fed_pull pull = {.add = add, .strength = 0.3};
     struct fed_lesson lesson = {
         .ids = ids, .n = 7, .epochs = 2, .lr = 0.1, .pull = &pull};
@@ -398,7 +403,8 @@ static void what_a_client_cannot_have_is_refused(void **state)
         const char *text;
     } cases[] = {
         {"data=2", 2, "have no strategy"},
-        {"data=2,zero=1", 1, "zero= is not for clients"},
+        {"data=2,compress=int8", 1, "compress= is not for clients"},
+        {"data=2,offload=optimizer", 1, "offload=optimizer is not for"},
         {"data=5", 1, "5"},
         {"dataa=2", 1, "dataa"},
     };
@@ -410,6 +416,7 @@ static void what_a_client_cannot_have_is_refused(void **state)
         struct fed_learner_options o = {.model = s.model,
                                         .io = s.io,
                                         .batch = 4,
+                                        .pulls = true,
                                         .strategy = cases[i].strategy,
                                         .parts = cases[i].parts};
         struct pdl_err err = {"", ""};
