@@ -237,6 +237,9 @@ double fed_rate(const struct fed *f);           /* of clients in this round */
 
 /* ---- server.c ------------------------------------------------------- */
 
+/* Is a sample of one class, not of many positions or of numbers to meet? */
+bool fed_has_classes(const struct fed *f);
+
 /* A line that is no round's, on rank 0. */
 void PDL_PRINTF(2, 3) fed_note(struct fed *f, const char *fmt, ...);
 

@@ -14,20 +14,43 @@ enum { BATCH = 100 }; /* of the learner's tests */
 
 struct tests {
     int64_t n, batches, classes;
-    int32_t *label;
-    double *loss;  /* of each batch */
-    double *right; /* of each sample */
+    double answers; /* of a sample: its positions; 0: numbers, none is right */
+    int32_t *label; /* NULL: samples are not of one class */
+    double *loss;   /* of each batch */
+    double *right;  /* of each sample */
     double *of_class, *rate;
 };
+
+static enum pdl_status open_labels(struct fed *f, struct tests *t, int split,
+                                   struct pdl_err *err)
+{
+    const struct pdl_dataset *d = pdl_io_describe(f->job->io);
+    struct pdl_read r = {.split = split, .nsamples = t->n};
+    int64_t *ids = calloc((size_t)t->n + 1, sizeof ids[0]);
+    enum pdl_status st;
+
+    t->classes = d->classes;
+    t->label = calloc((size_t)t->n + 1, sizeof t->label[0]);
+    t->of_class = calloc(2 * (size_t)t->classes + 1, sizeof t->of_class[0]);
+    if (!t->label || !t->of_class || !ids) {
+        free(ids);
+        return pdl_fail(err, PDL_ENOMEM, "out of memory for tests");
+    }
+    t->rate = t->of_class + t->classes;
+    for (int64_t i = 0; i < t->n; i++)
+        ids[i] = i;
+    r.samples = ids;
+    r.box = pdl_field_box(&d->target);
+    st = pdl_io_target(f->job->io, &r, t->label, err);
+    free(ids);
+    return st;
+}
 
 static enum pdl_status open_tests(struct fed *f, struct tests *t,
                                   struct pdl_err *err)
 {
     const struct pdl_dataset *d = pdl_io_describe(f->job->io);
     int split = pdl_dataset_split(d, "test");
-    struct pdl_read r = {.split = split};
-    int64_t *ids;
-    enum pdl_status st;
 
     if (split < 0)
         return PDL_OK;
@@ -35,27 +58,15 @@ static enum pdl_status open_tests(struct fed *f, struct tests *t,
     if (f->job->test_samples > 0 && f->job->test_samples < t->n)
         t->n = f->job->test_samples;
     t->batches = (t->n + BATCH - 1) / BATCH;
-    t->classes = d->classes;
-    t->label = calloc((size_t)t->n + 1, sizeof t->label[0]);
+    t->answers = d->target.integer;
+    for (int k = 0; k < d->target.rank; k++)
+        t->answers *= (double)d->target.dim[k];
     t->loss = calloc((size_t)(t->batches + t->n) + 1, sizeof t->loss[0]);
-    t->of_class = calloc(2 * (size_t)t->classes + 1, sizeof t->of_class[0]);
-    ids = calloc((size_t)t->n + 1, sizeof ids[0]);
-    if (!t->label || !t->loss || !t->of_class || !ids) {
-        free(ids);
+    if (!t->loss)
         return pdl_fail(err, PDL_ENOMEM, "out of memory for tests");
-    }
     t->right = t->loss + t->batches;
-    t->rate = t->of_class + t->classes;
-    for (int64_t i = 0; i < t->n; i++)
-        ids[i] = i;
-    r.samples = ids;
-    r.nsamples = t->n;
-    r.box = pdl_field_box(&d->target);
-    st = pdl_io_target(f->job->io, &r, t->label, err);
-    free(ids);
-    return st;
+    return fed_has_classes(f) ? open_labels(f, t, split, err) : PDL_OK;
 }
-
 static void close_tests(struct tests *t)
 {
     free(t->label);
@@ -89,6 +100,8 @@ static void by_class(struct tests *t)
 {
     for (int64_t c = 0; c < t->classes; c++)
         t->of_class[c] = t->rate[c] = 0;
+    if (!t->label)
+        return;
     for (int64_t i = 0; i < t->n; i++) {
         t->of_class[t->label[i]]++;
         t->rate[t->label[i]] += t->right[i];
@@ -101,10 +114,11 @@ static void by_class(struct tests *t)
  * nothing. */
 static double for_client(const struct fed *f, const struct tests *t, int64_t c)
 {
-    const int64_t *count = f->job->partition.count + c * t->classes;
+    const int64_t *all = f->job->partition.count;
+    const int64_t *count = all ? all + c * t->classes : NULL;
     double sum = 0, n = 0;
 
-    for (int64_t k = 0; k < t->classes; k++)
+    for (int64_t k = 0; count && k < t->classes; k++)
         if (count[k] > 0 && !isnan(t->rate[k])) {
             sum += (double)count[k] * t->rate[k];
             n += (double)count[k];
@@ -121,7 +135,7 @@ static void add_model(const struct tests *t, struct pdl_fed_line *line)
     for (int64_t i = 0; i < t->n; i++)
         right += t->right[i];
     line->loss = loss / (double)t->n;
-    line->accuracy = right / (double)t->n;
+    line->accuracy = t->answers > 0 ? right / ((double)t->n * t->answers) : NAN;
 }
 
 /* Of a group: the mean over its clients. */
@@ -200,8 +214,8 @@ enum pdl_status fed_test(struct fed *f, struct pdl_fed_line *line,
     }
     if (st == PDL_OK && t.n > 0) {
         by_group(f, client, group);
-        line->client_accuracy = client;
-        line->group_accuracy = group;
+        line->client_accuracy = t.label ? client : NULL;
+        line->group_accuracy = t.label ? group : NULL;
         f->sum_up.loss = line->loss;
         f->sum_up.accuracy = line->accuracy;
         f->sum_up.best = fmax(f->sum_up.best, line->accuracy);

@@ -116,6 +116,7 @@ open_trainer(struct fed_net *n, const struct pdl_plan *plan, pdl_comm *comm,
         .backend = o->backend,
         .optimizer = o->optimizer ? o->optimizer : "sgd:momentum=0",
         .seed = o->seed + (uint64_t)n->part * 7919,
+        .mean_squares = !pdl_io_describe(o->io)->target.integer,
         .watch = watch,
         .watch_ctx = n,
         .timed =
@@ -234,6 +235,17 @@ static enum pdl_status open_rooms(struct fed_net *n, struct pdl_err *err)
     return PDL_OK;
 }
 
+static enum pdl_status find_width(fed_learner *l, const struct fed_places *in,
+                                  struct pdl_err *err)
+{
+    if (in->logits < 0 || in->features < 0)
+        return pdl_fail(err, PDL_EINVAL,
+                        "%s: has no last layer that classes come out of",
+                        l->plan->model->name);
+    l->width = l->plan->tensors[in->features].dim[1];
+    return PDL_OK;
+}
+
 static enum pdl_status open_net(struct fed_net *n, struct pdl_err *err)
 {
     fed_learner *l = n->l;
@@ -247,8 +259,10 @@ static enum pdl_status open_net(struct fed_net *n, struct pdl_err *err)
     if (st != PDL_OK)
         return st;
     map_gradients(n, l->plan);
-    l->width = l->plan->tensors[n->in.features].dim[1];
-    st = open_rooms(n, err);
+    if (l->opt.distils || l->parts > 1)
+        st = find_width(l, &n->in, err);
+    if (st == PDL_OK)
+        st = open_rooms(n, err);
     if (st == PDL_OK)
         st = pdl_train_list_open(l->plan, l->opt.io, train < 0 ? 0 : train,
                                  l->opt.normalise, &n->list, err);
@@ -279,9 +293,9 @@ static enum pdl_status open_logits(fed_learner *l, struct pdl_err *err)
         l->opt.batch > l->opt.test_batch ? l->opt.batch : l->opt.test_batch;
     float *all;
 
-    l->classes = l->plan->tensors[l->net[0].in.logits].dim[1];
     if (l->parts < 2)
         return PDL_OK;
+    l->classes = l->plan->tensors[l->net[0].in.logits].dim[1];
     if (l->classes > MOST_CLASSES)
         return pdl_fail(err, PDL_EINVAL, "more than %d classes are not divided",
                         (int)MOST_CLASSES);

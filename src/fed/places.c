@@ -70,9 +70,5 @@ enum pdl_status fed_places_find(pdl_arena *a, const struct pdl_plan *p,
                 out->last_op[p->ops[i].out[k]] = i;
     find_last(p, out);
     find_messages(p, out);
-    if (out->logits < 0 || out->features < 0)
-        return pdl_fail(err, PDL_EINVAL,
-                        "%s: has no last layer that classes come out of",
-                        p->model->name);
     return PDL_OK;
 }

@@ -83,6 +83,13 @@ static enum pdl_status check_only(const struct fed *f, struct pdl_err *err)
     return PDL_OK;
 }
 
+bool fed_has_classes(const struct fed *f)
+{
+    const struct pdl_dataset *d = pdl_io_describe(f->job->io);
+
+    return d->classes > 0 && d->target.rank == 0 && d->target.integer;
+}
+
 static enum pdl_status check(struct fed *f, struct pdl_err *err)
 {
     const struct pdl_fed_job *o = f->job;
@@ -102,10 +109,15 @@ static enum pdl_status check(struct fed *f, struct pdl_err *err)
         return pdl_fail(err, PDL_EINVAL,
                         "rounds, batch, epochs, rate or "
                         "dropouts of a run are not possible");
-    if (d->classes < 1 || d->target.rank != 0 || !d->target.integer)
+    if (!fed_has_classes(f) && (f->alg->distils || f->alg->parts_key > 0)) {
+        pdl_fail(err, PDL_EINVAL, "%s is for samples of one class each, not %s",
+                 f->alg->is.name, d->name);
+        pdl_hint(err, "the other algorithms take any");
+        return PDL_EINVAL;
+    }
+    if (o->target > 0 && !d->target.integer)
         return pdl_fail(err, PDL_EINVAL,
-                        "%s: federated training is of classes, and samples "
-                        "here have none",
+                        "%s: numbers to meet have no accuracy to stop at",
                         d->name);
     return o->only >= 0 ? check_only(f, err) : PDL_OK;
 }
@@ -435,7 +447,7 @@ enum pdl_status pdl_fed_run(const struct pdl_fed_job *job, pdl_comm *comm,
     bool stop = false;
     enum pdl_status st;
 
-    f.sum_up.loss = f.sum_up.accuracy = NAN;
+    f.sum_up.loss = f.sum_up.accuracy = f.sum_up.best = NAN;
     st = open_all(&f, err);
     if (st == PDL_OK && f.rank == 0)
         st = fed_keep_open(&f, err);

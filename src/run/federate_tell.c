@@ -65,9 +65,11 @@ static void json_line(const struct pdl_fed_line *l)
     pdl_json_kint(&j, "models", l->trained);
     pdl_json_kint(&j, "lost", l->lost);
     pdl_json_knum(&j, "train_loss", l->train_loss);
-    if (!isnan(l->accuracy)) {
+    if (!isnan(l->loss))
         pdl_json_knum(&j, "test_loss", l->loss);
+    if (!isnan(l->accuracy))
         pdl_json_knum(&j, "accuracy", l->accuracy);
+    if (l->client_accuracy) {
         numbers(&j, "group_accuracy", l->group_accuracy, l->groups);
         numbers(&j, "client_accuracy", l->client_accuracy, l->clients);
     }
@@ -91,13 +93,14 @@ static void text_line(const struct pdl_fed_line *l)
         pdl_printf(out, " (%lld lost)", (long long)l->lost);
     if (l->trained > 0)
         pdl_printf(out, "  loss %.4f", l->train_loss);
+    if (!isnan(l->loss))
+        pdl_printf(out, "  test loss %.4f", l->loss);
     if (!isnan(l->accuracy))
-        pdl_printf(out, "  test loss %.4f  accuracy %.2f %%", l->loss,
-                   100 * l->accuracy);
+        pdl_printf(out, "  accuracy %.2f %%", 100 * l->accuracy);
     if (l->clusters > 0)
         pdl_printf(out, "  clusters %lld", (long long)l->clusters);
     pdl_printf(out, "\n");
-    if (!isnan(l->accuracy) && l->groups > 1 && l->groups <= 20) {
+    if (l->group_accuracy && l->groups > 1 && l->groups <= 20) {
         pdl_printf(out, "            groups");
         for (int64_t g = 0; g < l->groups; g++)
             pdl_printf(out, " %.1f", 100 * l->group_accuracy[g]);
@@ -197,8 +200,9 @@ static void json_history(struct pdl_json *j, const struct federation *s)
         pdl_json_kint(j, "up_bytes", h->up);
         pdl_json_kint(j, "across_bytes", h->across);
         pdl_json_knum(j, "seconds", h->seconds);
-        if (!isnan(h->accuracy)) {
+        if (!isnan(h->loss))
             pdl_json_knum(j, "test_loss", h->loss);
+        if (!isnan(h->accuracy)) {
             pdl_json_knum(j, "accuracy", h->accuracy);
             numbers(j, "group_accuracy", s->groups + i * g, g);
         }

@@ -4,6 +4,7 @@
  * MPI ranks, and what rank 0 tells of it (federate_tell.c). */
 #include "federate.h"
 #include "train_end.h"
+#include "train_model.h"
 #include "paradl/train.h"
 
 #include <errno.h>
@@ -15,33 +16,30 @@ enum { MOST_DEVICES = 65 }; /* of a client, which the learner refuses */
 
 /* ---- what to train -------------------------------------------------- */
 
-/* Made-up samples look like what the model takes. */
-static void look_like(const struct pdl_model *m, int64_t samples,
-                      struct pdl_dataset *d)
-{
-    *d = (struct pdl_dataset){.name = "synthetic", .format = "synthetic"};
-    for (int i = 0; i < m->ntensors; i++)
-        if (m->tensors[i].kind == PDL_TENSOR_INPUT) {
-            d->input.rank = m->tensors[i].rank;
-            for (int k = 0; k < d->input.rank && k < PDL_DATA_RANK; k++)
-                d->input.dim[k] = m->tensors[i].dim[k];
-        }
-    d->target.integer = true;
-    d->classes = m->tensors[m->nodes[m->nnodes - 1].out[0]].dim[0];
-    d->nsplits = 2;
-    d->split[0] = (struct pdl_data_split){"train", samples};
-    d->split[1] = (struct pdl_data_split){"test", samples / 4 + 1};
-}
-
+/* Samples look like what the model takes: made-up ones, images that are made to
+ * fit, and sequences. */
 static enum pdl_status open_data(struct federation *s, struct pdl_err *err)
 {
+    struct pdl_strategy *one = PDL_NEW(s->arena, struct pdl_strategy, 1);
+    struct pdl_plan_options opt = {.batch = 1, .dtype = PDL_F32};
     struct pdl_io_options io = {.seed = (uint64_t)s->o.seed};
+    const struct pdl_plan *plan;
     struct pdl_dataset like;
+    enum pdl_status st =
+        one ? pdl_strategy_parse(s->arena, "serial", one, err)
+            : pdl_fail(err, PDL_ENOMEM, "out of memory for a plan");
 
-    if (strcmp(s->o.data, "synthetic") == 0) {
-        look_like(s->model, s->o.samples > 0 ? s->o.samples : 1024, &like);
+    if (st == PDL_OK)
+        st = pdl_plan_lower(s->arena, s->model, one, &opt, &plan, err);
+    if (st != PDL_OK)
+        return st;
+    train_like_model(plan, s->o.samples > 0 ? s->o.samples : 1024, false,
+                     &like);
+    if (strcmp(s->o.data, "synthetic") == 0)
         io.like = &like;
-    }
+    if (like.input.rank == 3)
+        io.side = like.input.dim[1];
+    io.sequence = like.input.rank == 1 ? like.input.dim[0] : s->model->tokens;
     return pdl_io_open(s->o.data, &io, &s->io, err);
 }
 

@@ -66,6 +66,12 @@ $paradl federate $digits --data digits --clients 1400 --partition cluster:groups
 $paradl federate $digits --data digits --algorithm feddct
 $paradl federate resnet9:width=8,input=8,channels=1 --data digits --clients 3 --algorithm feddct --project
 $paradl federate $digits --data digits --clients 2000 --rounds 0 --quiet --no-test | head -1
+# any model may be trained, but for what an algorithm needs of its classes
+small=gpt2:layers=1,hidden=32,heads=2,vocab=300,seq=16
+$paradl federate $small --data synthetic --samples 32 --clients 4 --rounds 1 --steps 1 --quiet | grep -o "^1 rounds, .* numbers"
+$paradl federate $small --data synthetic --samples 32 --clients 4 --algorithm cadis
+$paradl federate $small --data synthetic --samples 32 --clients 4 --partition dirichlet
+$paradl federate bert:layers=1,hidden=32,heads=2,vocab=300,seq=16,head=1 --data README.md --clients 4
 # no more workers than there are processors for their threads, unless asked for
 for how in "" "-n 2" "-n 2 --virtual" "--strategy data=2"; do
     $paradl federate $digits --data digits --clients 2 --rounds 0 --no-test --quiet --threads 512 $how 2>&1 >/dev/null | sed 's/on [0-9]* processors*/on N processors/' >&2

@@ -45,17 +45,36 @@ static int64_t largest(const struct pdl_plan *p)
     return most;
 }
 
+/* Which tokens are masked follows from the epoch, which a list has not. */
+static enum pdl_status refuse_masks(const struct pdl_dataset *d,
+                                    const struct pdl_model *m,
+                                    struct pdl_err *err)
+{
+    struct train_masking mask;
+    enum pdl_status st = train_mask_open(d, m, 0, &mask, err);
+
+    if (st != PDL_OK || mask.count == 0)
+        return st;
+    return pdl_fail(err, PDL_EINVAL,
+                    "%s learns to fill in masked tokens, which clients are "
+                    "not asked for",
+                    m->name);
+}
+
 enum pdl_status pdl_train_list_open(const struct pdl_plan *plan,
                                     const pdl_io *io, int split,
                                     const struct pdl_augment *normalise,
                                     pdl_train_list **out, struct pdl_err *err)
 {
+    const struct pdl_dataset *d = pdl_io_describe(io);
+    bool numbers = !d->target.integer;
     int64_t most = largest(plan);
-    enum pdl_status st =
-        train_samples_check(pdl_io_describe(io), plan, false, err);
+    enum pdl_status st = train_samples_check(d, plan, numbers, err);
     pdl_arena *a = pdl_arena_create((size_t)1 << 32);
     pdl_train_list *l = a ? PDL_NEW(a, struct pdl_train_list, 1) : NULL;
 
+    if (st == PDL_OK)
+        st = refuse_masks(d, plan->model, err);
     if (st == PDL_OK && l) {
         *l = (struct pdl_train_list){.arena = a, .batch = plan->batch};
         l->ids = PDL_NEW(a, int64_t, plan->batch + 1);
@@ -63,6 +82,7 @@ enum pdl_status pdl_train_list_open(const struct pdl_plan *plan,
                                             .split = split,
                                             .model = plan->model,
                                             .augment = normalise,
+                                            .numbers = numbers,
                                             .wide_bytes = 4 * most};
         l->samples.ids = PDL_NEW(a, int64_t, plan->batch + 1);
         l->samples.wide = PDL_NEW(a, float, most + 1);
