@@ -42,14 +42,14 @@ static void describe(const struct fed *f, struct settings *s)
     snprintf(s->text[5], n, "epochs=%lld steps=%lld batch=%lld%s%s",
              (long long)o->epochs, (long long)o->steps, (long long)o->batch,
              o->strategy ? " " : none, o->strategy ? o->strategy : none);
-    snprintf(s->text[6], n, "%s lr=%.17g decay=%.17g%s",
+    snprintf(s->text[6], n, "%s lr=%.15g decay=%.15g%s",
              o->optimizer ? o->optimizer : "sgd", o->lr, o->lr_decay,
              o->raw ? " raw" : "");
     snprintf(s->text[7], n, "%llu", (unsigned long long)o->seed);
-    snprintf(s->text[8], n, "drop=%.17g away=%.17g deadline=%.17g", o->drop,
+    snprintf(s->text[8], n, "drop=%.15g away=%.15g deadline=%.15g", o->drop,
              o->away, o->deadline_s);
     snprintf(s->text[9], n,
-             "speed=%.17g spread=%.17g down=%.17g up=%.17g latency=%.17g",
+             "speed=%.15g spread=%.15g down=%.15g up=%.15g latency=%.15g",
              o->speed, o->spread, o->down, o->up, o->latency_s);
     for (int i = 0; i < NSETTINGS; i++)
         s->is[i] = (struct pdl_setting){names[i], s->text[i]};
@@ -67,8 +67,9 @@ static enum pdl_status compare(const struct fed *f,
             if (strcmp(was->settings[k].name, now.is[i].name) == 0 &&
                 strcmp(was->settings[k].value, now.is[i].value) != 0)
                 return pdl_fail(err, PDL_EINVAL,
-                                "%.120s: its %s was '%.60s', not '%.60s'", path,
-                                now.is[i].name, was->settings[k].value,
+                                "%.120s: is of another run: %s '%.60s', not "
+                                "'%.60s'",
+                                path, now.is[i].name, was->settings[k].value,
                                 now.is[i].value);
     return PDL_OK;
 }

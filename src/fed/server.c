@@ -405,6 +405,9 @@ static void tell_start(struct fed *f)
         fed_note(f, "resumed in round %lld, with %lld of %lld models trained",
                  (long long)f->sum_up.rounds + 1, (long long)f->next,
                  (long long)f->nlive);
+    if (f->done == 0 && f->job->resume)
+        fed_note(f, "%s: no checkpoint yet: from the beginning",
+                 f->job->checkpoint);
     if (f->able < clients)
         fed_note(f, "%lld of %lld clients have no samples: nobody asks them",
                  (long long)(clients - f->able), (long long)clients);

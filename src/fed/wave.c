@@ -119,7 +119,10 @@ static struct fed_lesson lesson_of(struct fed *f, int64_t task, int64_t visit,
 
     /* Adam counts its steps; of others only dropout sees the number */
     if (!o->optimizer || strncmp(o->optimizer, "sgd", 3) == 0)
-        x.step = (round * o->partition.clients + v->client) << 20;
+        x.step = (int64_t)((((uint64_t)round * (uint64_t)o->partition.clients +
+                             (uint64_t)v->client)
+                            << 20) &
+                           INT64_MAX);
     if (t->pooled)
         pool(f, t, &x);
     return x;

@@ -351,10 +351,12 @@ enum pdl_status pdl_zoo_divide(pdl_arena *a, const char *spec, int parts,
     enum pdl_status st = read_spec(spec, &f, v, &rest, err);
     int w;
 
-    if (st != PDL_OK && access(spec, F_OK) == 0)
-        return pdl_fail(err, PDL_EINVAL,
-                        "%.200s: a file; networks of the zoo are divided",
-                        spec);
+    if (st != PDL_OK && access(spec, F_OK) == 0) {
+        st = pdl_fail(err, PDL_EINVAL,
+                      "%.200s: a file; networks of the zoo are divided", spec);
+        pdl_hint(err, "resnet9, resnet110, wrn-28-10 can be");
+        return st;
+    }
     if (st != PDL_OK)
         return st;
     w = width_of(f);

@@ -35,13 +35,36 @@ static void json_partition(const struct pdl_partition *p)
     pdl_json_end(&j);
 }
 
+/* A line has 80 columns. */
+enum { MOST_MARKS = 54, BEFORE = 22, COLUMNS = 80 };
+
+static int digits(int64_t n)
+{
+    return n < 10 ? 1 : 1 + digits(n / 10);
+}
+
+/* Do the numbers of all classes stand beside every picture? */
+static bool has_room(const struct pdl_partition *p)
+{
+    bool all = p->classes <= MOST_MARKS;
+
+    for (int64_t c = 0; c < p->clients && all; c++) {
+        int64_t wide = BEFORE + 4 + p->classes;
+
+        for (int64_t k = 0; k < p->classes; k++)
+            wide += 1 + digits(p->count[c * p->classes + k]);
+        all = wide <= COLUMNS;
+    }
+    return all;
+}
+
 /* A picture of a row: each class a mark, as dark as its share. */
 static void draw(const int64_t *count, int64_t classes, int64_t all)
 {
     static const char marks[] = " .:-=+*#%@";
 
     pdl_printf(run_out(), "  |");
-    for (int64_t k = 0; k < classes && k < 100; k++) {
+    for (int64_t k = 0; k < classes && k < MOST_MARKS; k++) {
         double share = all > 0 ? (double)count[k] / (double)all : 0;
         int at = (int)ceil(share * 9);
 
@@ -54,6 +77,7 @@ void federate_show(struct federation *s)
 {
     const struct pdl_partition *p = &s->job.partition;
     struct pdl_sink *out = run_out();
+    bool numbers = p->count && has_room(p);
 
     if (s->args->json) {
         json_partition(p);
@@ -68,10 +92,13 @@ void federate_show(struct federation *s)
                    (long long)n);
         if (count)
             draw(count, p->classes, n);
-        for (int64_t k = 0; count && k < p->classes && k < 12; k++)
+        for (int64_t k = 0; numbers && k < p->classes; k++)
             pdl_printf(out, " %lld", (long long)count[k]);
         pdl_printf(out, "\n");
     }
+    if (p->count && p->classes > MOST_MARKS)
+        pdl_printf(out, "drawn: the first %d of %lld classes; --json has all\n",
+                   (int)MOST_MARKS, (long long)p->classes);
     pdl_printf(out, "%lld of %lld samples are somebody's\n",
                (long long)p->first[p->clients], (long long)p->samples);
 }

@@ -9,7 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_PAIRS = 100 }; /* clients that a page shows all pairs of */
+enum {
+    MOST_PAIRS = 100, /* clients that a page shows all pairs of */
+    GROUPS_A_LINE = 10
+};
 
 void federate_erase(struct federation *s)
 {
@@ -101,9 +104,12 @@ static void text_line(const struct pdl_fed_line *l)
         pdl_printf(out, "  clusters %lld", (long long)l->clusters);
     pdl_printf(out, "\n");
     if (l->group_accuracy && l->groups > 1 && l->groups <= 20) {
-        pdl_printf(out, "            groups");
         for (int64_t g = 0; g < l->groups; g++)
-            pdl_printf(out, " %.1f", 100 * l->group_accuracy[g]);
+            pdl_printf(out, "%s %5.1f",
+                       g == 0                  ? "            groups"
+                       : g % GROUPS_A_LINE > 0 ? ""
+                                               : "\n                  ",
+                       100 * l->group_accuracy[g]);
         pdl_printf(out, "\n");
     }
     fflush(stdout);

@@ -465,7 +465,7 @@ static void another_run_is_not_taken_up(void **state)
     s.job.resume = true;
     s.job.lr = 0.2;
     assert_int_equal(small_run(&s.job, 1, &sum, &err), PDL_EINVAL);
-    assert_non_null(strstr(err.msg, "its rates was"));
+    assert_non_null(strstr(err.msg, "of another run: rates 'sgd lr=0.1 "));
     s.job.lr = 0.1;
     s.job.algorithm = "fedprox";
     assert_int_equal(small_run(&s.job, 2, &sum, &err), PDL_EINVAL);

@@ -28,6 +28,8 @@ static enum pdl_status check_numbers(const struct federate_options *o,
     if (o->rounds < 0 || o->only < 0 || o->first_round < 0)
         return pdl_fail(err, PDL_EINVAL,
                         "--rounds, --only, --first-round: from 0");
+    if (o->speed > 0 && !(o->speed >= 1e-6 && o->speed <= 1e18))
+        return pdl_fail(err, PDL_EINVAL, "--speed: from 1e-6 to 1e18");
     if (!(o->spread >= 0 && o->spread <= 10))
         return pdl_fail(err, PDL_EINVAL, "--spread: from 0 to 10");
     if (o->deadline < 0 || o->latency < 0)
