@@ -65,6 +65,28 @@ static bool make_room(struct report_page *p, struct report_series *s, int64_t n)
     return s->x && s->y;
 }
 
+/* Where numbers are to be met nothing is right or wrong. */
+static bool test_loss(struct report_page *p, const struct pdl_doc *history)
+{
+    struct report_series s = {.name = "all clients"};
+    struct report_lines c = {.id = "loss-chart",
+                             .label = "loss on the test split by round",
+                             .series = &s,
+                             .nseries = 1,
+                             .x = {.title = "round", .whole = true},
+                             .y = {.title = "loss on the test split"}};
+
+    if (!make_room(p, &s, (int64_t)history->count))
+        return false;
+    for (const struct pdl_doc *d = history->child; d; d = d->next)
+        if (number_of(pdl_doc_get(d, "round"), 0, 1e15, &s.x[s.n]) &&
+            number_of(pdl_doc_get(d, "test_loss"), 0, 1e300, &s.y[s.n]))
+            s.n++;
+    if (s.n > 0)
+        report_lines(p->out, &c);
+    return s.n > 0;
+}
+
 static void accuracy(struct report_page *p, const struct pdl_doc *history)
 {
     struct report_series s[GROUPS + 1] = {{.name = "all clients"}};
@@ -93,13 +115,14 @@ static void accuracy(struct report_page *p, const struct pdl_doc *history)
     c.nseries = n;
     if (n > 0)
         report_lines(p->out, &c);
-    else
+    else if (!test_loss(p, history))
         report_para(p->out, "Nothing was tested.");
     if (all > GROUPS)
         report_para(p->out, "The first %d of %d groups are shown.", (int)GROUPS,
                     all);
-    report_para(p->out, "A group's accuracy is of test samples mixed by class "
-                        "as its clients' own are.");
+    if (groups > 0)
+        report_para(p->out, "A group's accuracy is of test samples mixed by "
+                            "class as its clients' own are.");
     report_section_end(p->out);
 }
 

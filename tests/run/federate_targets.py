@@ -86,6 +86,10 @@ with tempfile.TemporaryDirectory() as folder:
     if not lines[4]["test_loss"] < lines[0]["test_loss"] or \
             "accuracy" in lines[0] or lines[5]["accuracy"] is not None:
         sys.exit(f"federate_targets: {lines}")
+    with open("page.html", encoding="utf-8") as f:
+        page = f.read()
+    if "loss-chart" not in page or "accuracy-chart" in page:
+        sys.exit("federate_targets: the page has another chart")
     with open("text.txt", "w", encoding="ascii") as f:
         f.write("to be or not to be, that is the question; " * 100)
     said = run("federate", GPT, "--data", "text.txt", "--clients", 3,
