@@ -1,5 +1,5 @@
 /* Shared inside the room: the one trainer that clients are lent (learner.c),
- * plans of rounds (round.c), what the server keeps (store.c), and algorithms
+ * plans of rounds (round.c), what the server keeps (shelves.c), and algorithms
  * (one file each, table in algs.c). */
 #ifndef FED_PRIV_H
 #define FED_PRIV_H
@@ -243,6 +243,13 @@ bool fed_has_classes(const struct fed *f);
 /* A line that is no round's, on rank 0. */
 void PDL_PRINTF(2, 3) fed_note(struct fed *f, const char *fmt, ...);
 
+/* All that a run needs before its first round; closing what was opened is the
+ * caller's, whatever came of it. */
+enum pdl_status fed_open(struct fed *f, struct pdl_err *err);
+void fed_close(struct fed *f);
+
+/* ---- shelves.c ------------------------------------------------------ */
+
 /* The vector of a slot, zeros at first; NULL: no memory, which latches. */
 float *fed_slot(struct fed *f, int shelf, int64_t i);
 bool fed_has_slot(const struct fed *f, int shelf, int64_t i);
@@ -252,6 +259,7 @@ enum pdl_status fed_table_open(struct fed *f, int table, const char *name,
                                int64_t count, struct pdl_err *err);
 void fed_add(struct fed *f, const float *w, double weight); /* to the sum */
 void fed_mean(struct fed *f); /* model = sum / weight */
+void fed_shelves_close(struct fed *f);
 
 /* ---- wave.c, judge.c, keep.c ---------------------------------------- */
 

@@ -9,98 +9,6 @@
 
 #include <string.h>
 
-/* ---- plans ---------------------------------------------------------- */
-
-static enum pdl_status lower(fed_learner *l, const char *strategy,
-                             int64_t batch, const struct pdl_plan **out,
-                             struct pdl_err *err)
-{
-    struct pdl_strategy *s = PDL_NEW(l->arena, struct pdl_strategy, 1);
-    struct pdl_plan_options opt = {.batch = batch, .dtype = PDL_F32};
-    enum pdl_status st =
-        s ? pdl_strategy_parse(l->arena, strategy, s, err)
-          : pdl_fail(err, PDL_ENOMEM, "out of memory for a learner");
-
-    return st == PDL_OK
-               ? pdl_plan_lower(l->arena, l->opt.model, s, &opt, out, err)
-               : st;
-}
-
-/* What is not sent is kept from step to step, and clients take turns. Gradients
- * on their way to the host are not shown, so that nothing is added to them. */
-static enum pdl_status check_kept(const fed_learner *l,
-                                  const struct pdl_strategy *s,
-                                  struct pdl_err *err)
-{
-    if (pdl_strategy_compresses(s)) {
-        pdl_fail(err, PDL_EINVAL,
-                 "compress= is not for clients: it keeps what "
-                 "it does not send, and clients take turns");
-        pdl_hint(err, "leave it out");
-        return PDL_EINVAL;
-    }
-    if (l->opt.pulls && pdl_strategy_hosts_states(s)) {
-        pdl_fail(err, PDL_EINVAL,
-                 "offload=optimizer is not for clients whose gradients the "
-                 "algorithm changes");
-        pdl_hint(err, "zero=1 saves memory, too; fedavg takes both");
-        return PDL_EINVAL;
-    }
-    return PDL_OK;
-}
-
-/* Distances between samples need all of a batch's features, row by row. */
-static enum pdl_status check_strategy(const fed_learner *l, struct pdl_err *err)
-{
-    const struct pdl_strategy *s = l->plan->strategy;
-    bool rows = l->plan->nstages == 1;
-
-    for (int c = 0; c < s->nclauses; c++)
-        for (int i = 0; i < s->clause[c].nterms; i++)
-            rows = rows && s->clause[c].term[i].axis == PDL_AXIS_DATA;
-    if (l->plan->mesh->pes > 64)
-        return pdl_fail(err, PDL_EINVAL, "a client of more than 64 devices");
-    if (l->opt.distils && !rows)
-        return pdl_fail(err, PDL_EINVAL,
-                        "what distils takes a client's strategy that cuts "
-                        "samples alone, such as data=2");
-    return check_kept(l, s, err);
-}
-
-static enum pdl_status make_plan(fed_learner *l, struct pdl_err *err)
-{
-    const struct fed_learner_options *o = &l->opt;
-    const char *how = o->strategy ? o->strategy : "data=1";
-    enum pdl_status st;
-
-    if (o->parts > 1 && o->strategy) {
-        pdl_fail(err, PDL_EINVAL,
-                 "parts of a network are one device each: they have no "
-                 "strategy");
-        pdl_hint(err, "without --strategy, or another algorithm than feddct");
-        return PDL_EINVAL;
-    }
-    if (o->parts > 1 && o->stems != FED_STEMS_WHOLE)
-        how = fed_stem_strategy(l->arena, o->model, o->stems == FED_STEMS_AGAIN,
-                                err);
-    if (!how)
-        return PDL_EINVAL;
-    st = lower(l, how, o->batch, &l->plan, err);
-    if (st == PDL_OK)
-        st = check_strategy(l, err);
-    if (st != PDL_OK)
-        return st;
-    l->parts = o->parts > 1 ? o->parts : 1;
-    l->ranks = (int)l->plan->mesh->pes;
-    l->nets = l->parts * l->ranks;
-    l->turns.taken = l->parts > 1 && o->stems == FED_STEMS_AGAIN;
-    l->net = PDL_NEW(l->arena, struct fed_net, l->nets);
-    l->comms = PDL_NEW(l->arena, pdl_comm *, l->nets);
-    return l->net && l->comms
-               ? PDL_OK
-               : pdl_fail(err, PDL_ENOMEM, "out of memory for a learner");
-}
-
 /* ---- trainers ------------------------------------------------------- */
 
 static enum pdl_status
@@ -350,7 +258,7 @@ static enum pdl_status open_tests(fed_learner *l, struct pdl_err *err)
         return pdl_fail(err, PDL_ENOMEM, "out of memory for a learner");
     for (int64_t i = 0; i < l->tests; i++)
         l->all[i] = i;
-    st = lower(l, "data=1", l->opt.test_batch, &l->wide, err);
+    st = fed_plan_lower(l, "data=1", l->opt.test_batch, &l->wide, err);
     if (st == PDL_OK)
         st = fed_places_find(l->arena, l->wide, &l->wide_in, err);
     for (int i = 0; i < l->nets && st == PDL_OK; i += l->ranks)
@@ -366,7 +274,7 @@ static enum pdl_status open_all(fed_learner *l, struct pdl_err *err)
 
     fed_learner_threads(l);
     if (st == PDL_OK)
-        st = make_plan(l, err);
+        st = fed_plan_make(l, err);
     for (int i = 0; i < l->parts && st == PDL_OK; i++)
         st = open_part(l, i, err);
     if (st == PDL_OK)

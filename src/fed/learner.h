@@ -116,6 +116,11 @@ void fed_learner_threads(const fed_learner *l);
 /* The rank whose operations come last: it has logits and loss. */
 bool fed_net_ends(const struct fed_net *n);
 
+/* client_plan.c: of a strategy; the one that trains, and how many ranks it has */
+enum pdl_status fed_plan_lower(fed_learner *l, const char *strategy,
+                               int64_t batch, const struct pdl_plan **out,
+                               struct pdl_err *err);
+enum pdl_status fed_plan_make(fed_learner *l, struct pdl_err *err);
 /* places.c */
 enum pdl_status fed_places_find(pdl_arena *a, const struct pdl_plan *p,
                                 struct fed_places *out, struct pdl_err *err);

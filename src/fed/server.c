@@ -10,58 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- what the server keeps ------------------------------------------ */
-
-enum pdl_status fed_shelf_open(struct fed *f, int shelf, const char *name,
-                               int64_t slots, struct pdl_err *err)
-{
-    struct fed_shelf *s = &f->shelf[shelf];
-
-    *s = (struct fed_shelf){name, f->rank == 0 ? slots : 0, NULL};
-    s->at = PDL_NEW(f->arena, float *, s->slots + 1);
-    return s->at ? PDL_OK : pdl_fail(err, PDL_ENOMEM, "out of memory");
-}
-
-enum pdl_status fed_table_open(struct fed *f, int table, const char *name,
-                               int64_t count, struct pdl_err *err)
-{
-    struct fed_table *t = &f->table[table];
-
-    *t = (struct fed_table){name, f->rank == 0 ? count : 0, NULL};
-    t->at = PDL_NEW(f->arena, double, t->count + 1);
-    return t->at ? PDL_OK : pdl_fail(err, PDL_ENOMEM, "out of memory");
-}
-
-bool fed_has_slot(const struct fed *f, int shelf, int64_t i)
-{
-    return f->shelf[shelf].at[i] != NULL;
-}
-
-/* A slot that there is no memory for is the scratch one: the run ends when
- * the round is over, and says so. */
-float *fed_slot(struct fed *f, int shelf, int64_t i)
-{
-    float **at = &f->shelf[shelf].at[i];
-
-    if (!*at)
-        *at = calloc((size_t)f->n + 1, sizeof **at);
-    f->plan.failed = f->plan.failed || !*at;
-    return *at ? *at : f->squares;
-}
-
-void fed_add(struct fed *f, const float *w, double weight)
-{
-    for (int64_t i = 0; i < f->n; i++)
-        f->sum[i] += weight * (double)w[i];
-    f->weight += weight;
-}
-
-void fed_mean(struct fed *f)
-{
-    for (int64_t i = 0; i < f->n && f->weight > 0; i++)
-        f->model[i] = (float)(f->sum[i] / f->weight);
-}
-
 /* ---- opening -------------------------------------------------------- */
 
 /* One client alone is what somebody else's server asks of it: the model there
@@ -203,7 +151,7 @@ static enum pdl_status begin(struct fed *f, struct pdl_err *err)
     return check(f, err);
 }
 
-static enum pdl_status open_all(struct fed *f, struct pdl_err *err)
+enum pdl_status fed_open(struct fed *f, struct pdl_err *err)
 {
     enum pdl_status st = begin(f, err);
 
@@ -216,11 +164,9 @@ static enum pdl_status open_all(struct fed *f, struct pdl_err *err)
     return st;
 }
 
-static void close_all(struct fed *f)
+void fed_close(struct fed *f)
 {
-    for (int s = 0; s < FED_SHELVES; s++)
-        for (int64_t i = 0; i < f->shelf[s].slots; i++)
-            free(f->shelf[s].at[i]);
+    fed_shelves_close(f);
     free(f->history);
     fed_keep_close(f);
     fed_learner_close(f->learner);
@@ -451,7 +397,7 @@ enum pdl_status pdl_fed_run(const struct pdl_fed_job *job, pdl_comm *comm,
     enum pdl_status st;
 
     f.sum_up.loss = f.sum_up.accuracy = f.sum_up.best = NAN;
-    st = open_all(&f, err);
+    st = fed_open(&f, err);
     if (st == PDL_OK && f.rank == 0)
         st = fed_keep_open(&f, err);
     st = fed_all_well(&f, st, err);
@@ -468,75 +414,6 @@ enum pdl_status pdl_fed_run(const struct pdl_fed_job *job, pdl_comm *comm,
     if (f.learner)
         f.sum_up.memory_bytes = fed_learner_memory(f.learner);
     *out = f.sum_up;
-    close_all(&f);
-    return st;
-}
-
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-/* What the plan of a round adds; its time is kept. */
-static void add_plan(const struct pdl_fed_round *r,
-                     struct pdl_fed_projection *out, double *seconds)
-{
-    seconds[out->rounds++] = r->seconds;
-    out->total_s += r->seconds;
-    out->down_bytes += (double)r->down_bytes;
-    out->up_bytes += (double)r->up_bytes;
-    out->across_bytes += (double)r->across_bytes;
-    out->tasks += r->ntasks;
-    for (int64_t i = 0; i < r->ntasks; i++)
-        out->lost += r->task[i].lost != NULL;
-}
-
-enum pdl_status pdl_fed_project(const struct pdl_fed_job *job,
-                                struct pdl_fed_projection *out,
-                                struct pdl_err *err)
-{
-    struct fed f = {.job = job, .ranks = 1, .dry = true};
-    struct pdl_fed_projection x = {.rounds = 0};
-    double *seconds = calloc((size_t)job->rounds + 1, sizeof seconds[0]), n;
-    enum pdl_status st = seconds ? open_all(&f, err)
-                                 : pdl_fail(err, PDL_ENOMEM, "out of memory");
-
-    for (; st == PDL_OK && f.sum_up.rounds < job->rounds; f.sum_up.rounds++) {
-        st = fed_plan_round(&f, err);
-        if (st == PDL_OK)
-            add_plan(&f.plan.is, &x, seconds);
-    }
-    if (st == PDL_OK && x.rounds > 0) {
-        n = (double)x.rounds;
-        qsort(seconds, (size_t)x.rounds, sizeof seconds[0], ascending);
-        x.mean_s = x.total_s / n;
-        x.median_s = seconds[x.rounds / 2];
-        x.p90_s = seconds[x.rounds * 9 / 10];
-        x.down_bytes /= n;
-        x.up_bytes /= n;
-        x.across_bytes /= n;
-        x.parameters = f.n;
-        x.memory_bytes = fed_learner_memory(f.learner);
-        *out = x;
-    }
-    free(seconds);
-    close_all(&f);
-    return st;
-}
-
-enum pdl_status pdl_fed_emit(const struct pdl_fed_job *job,
-                             struct pdl_sink *out, struct pdl_err *err)
-{
-    struct fed f = {.job = job, .ranks = 1, .dry = true};
-    enum pdl_status st = open_all(&f, err);
-
-    for (; st == PDL_OK && f.sum_up.rounds < job->rounds; f.sum_up.rounds++) {
-        st = fed_plan_round(&f, err);
-        if (st == PDL_OK)
-            pdl_fed_round_print(&f.plan.is, out);
-    }
-    close_all(&f);
+    fed_close(&f);
     return st;
 }
