@@ -34,10 +34,8 @@ static enum pdl_status begin(struct fed *f, struct pdl_err *err)
 
 static void plan(struct fed *f, struct fed_plan *p)
 {
-    int64_t *c = PDL_NEW(p->arena, int64_t, f->job->partition.clients);
-    int64_t n = c ? fed_choose(f, p->is.round, c) : 0;
+    int64_t *c, n = fed_choose(f, p, &c);
 
-    p->failed = p->failed || !c;
     for (int64_t i = 0; i < n; i++) {
         fed_plan_task(p, c[i]);
         fed_plan_visit(p, c[i], f->job->epochs);

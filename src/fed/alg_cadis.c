@@ -105,11 +105,6 @@ static double cosine(const struct fed *f, const float *x, const float *y)
     return xx > 0 && yy > 0 ? xy / sqrt(xx * yy) : 0;
 }
 
-static int64_t client_of(const struct fed *f, int64_t task)
-{
-    return f->plan.visit[f->plan.task[task].first].client;
-}
-
 static void compare(struct fed *f)
 {
     struct cadis *c = f->own;
@@ -118,7 +113,7 @@ static void compare(struct fed *f)
     for (int64_t i = 0; i < c->nresults; i++)
         for (int64_t j = 0; j < c->nresults; j++) {
             int64_t at =
-                client_of(f, c->task[i]) * n + client_of(f, c->task[j]);
+                fed_client_of(f, c->task[i]) * n + fed_client_of(f, c->task[j]);
 
             c->like.sum[at] += cosine(f, fed_slot(f, 0, c->task[i]),
                                       fed_slot(f, 0, c->task[j]));
@@ -146,11 +141,11 @@ static double threshold(const struct fed *f)
 static double weigh(struct fed *f, int64_t result, bool *first)
 {
     struct cadis *c = f->own;
-    int64_t me = client_of(f, c->task[result]), members = 0;
+    int64_t me = fed_client_of(f, c->task[result]), members = 0;
 
     *first = true;
     for (int64_t j = 0; j < c->nresults; j++)
-        if (f->cluster[client_of(f, c->task[j])] == f->cluster[me]) {
+        if (f->cluster[fed_client_of(f, c->task[j])] == f->cluster[me]) {
             *first = *first && j >= result;
             members++;
         }

@@ -46,11 +46,9 @@ static enum pdl_status begin(struct fed *f, struct pdl_err *err)
 /* Who is left over joins the last cluster: a part has its device. */
 static void plan(struct fed *f, struct fed_plan *p)
 {
-    int64_t *c = PDL_NEW(p->arena, int64_t, f->job->partition.clients);
-    int64_t n = c ? fed_choose(f, p->is.round, c) : 0;
+    int64_t *c, n = fed_choose(f, p, &c);
     int64_t parts = (int64_t)fed_value(f, PARTS);
 
-    p->failed = p->failed || !c;
     for (int64_t i = 0; i < n && n >= parts; i++) {
         if (i % parts == 0 && n - i >= parts)
             fed_plan_task(p, PDL_FED_GLOBAL);

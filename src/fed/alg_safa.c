@@ -37,11 +37,9 @@ static enum pdl_status begin(struct fed *f, struct pdl_err *err)
 /* Where fewer clients are there than models, others stay in each round. */
 static void plan(struct fed *f, struct fed_plan *p)
 {
-    int64_t *c = PDL_NEW(p->arena, int64_t, f->job->partition.clients);
-    int64_t n = c ? fed_choose(f, p->is.round, c) : 0, k = models(f);
+    int64_t *c, n = fed_choose(f, p, &c), k = models(f);
     double from = fed_unit(f, FED_DRAW_PAIR, p->is.round, 0) * (double)k;
 
-    p->failed = p->failed || !c;
     for (int64_t i = 0; i < n; i++) {
         fed_plan_task(p, n < k ? (i + (int64_t)from) % k : i);
         fed_plan_visit(p, c[i], f->job->epochs);

@@ -17,14 +17,9 @@ static enum pdl_status begin(struct fed *f, struct pdl_err *err)
     return st == PDL_OK ? fed_shelf_open(f, CHANGE, "change", 1, err) : st;
 }
 
-static int64_t client_of(const struct fed *f, int64_t task)
-{
-    return f->plan.visit[f->plan.task[task].first].client;
-}
-
 static void pack(struct fed *f, int64_t task, float *down)
 {
-    int64_t c = client_of(f, task);
+    int64_t c = fed_client_of(f, task);
     const float *own =
         fed_has_slot(f, CONTROL, c) ? fed_slot(f, CONTROL, c) : NULL;
 
@@ -43,7 +38,7 @@ static void teach(struct fed *f, int64_t task, const float *down,
 
 static void take(struct fed *f, const struct fed_back *b)
 {
-    float *own = fed_slot(f, CONTROL, client_of(f, b->task));
+    float *own = fed_slot(f, CONTROL, fed_client_of(f, b->task));
     float *change = fed_slot(f, CHANGE, 0);
     double scale = 1 / ((double)b->grade.steps * fed_rate(f));
 

@@ -11,10 +11,8 @@
 
 static void plan(struct fed *f, struct fed_plan *p)
 {
-    int64_t *c = PDL_NEW(p->arena, int64_t, f->job->partition.clients);
-    int64_t n = c ? fed_choose(f, p->is.round, c) : 0;
+    int64_t *c, n = fed_choose(f, p, &c);
 
-    p->failed = p->failed || !c;
     for (int64_t i = 0; i < n; i++) {
         int64_t partner = i ^ 1;
 

@@ -206,8 +206,11 @@ const struct fed_alg *fed_alg_at(int i);
 /* A task, and one visit more of the last task. */
 void fed_plan_task(struct fed_plan *p, int64_t start);
 void fed_plan_visit(struct fed_plan *p, int64_t client, int64_t epochs);
-/* The round's clients in a random order, those with samples; how many. */
-int64_t fed_choose(const struct fed *f, int64_t round, int64_t *clients);
+/* The round's clients in a random order, those with samples; how many. No
+ * memory latches. */
+int64_t fed_choose(const struct fed *f, struct fed_plan *p, int64_t **clients);
+/* Whom a task visits first. */
+int64_t fed_client_of(const struct fed *f, int64_t task);
 /* Whether a client can be asked: it has samples and is not away. */
 bool fed_is_there(const struct fed *f, int64_t round, int64_t client);
 /* A random number in [0, 1): of a client, or whatever i is, in a round. */

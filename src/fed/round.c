@@ -51,10 +51,16 @@ bool fed_is_there(const struct fed *f, int64_t round, int64_t client)
            !(fed_unit(f, FED_DRAW_AWAY, round, client) < f->job->away);
 }
 
-int64_t fed_choose(const struct fed *f, int64_t round, int64_t *clients)
+int64_t fed_choose(const struct fed *f, struct fed_plan *p, int64_t **clients)
 {
     int64_t want = f->job->select > 0 ? f->job->select : f->able, n = 0;
+    int64_t round = p->is.round;
     struct pdl_order o;
+
+    *clients = PDL_NEW(p->arena, int64_t, f->job->partition.clients);
+    p->failed = p->failed || !*clients;
+    if (!*clients)
+        return 0;
 
     pdl_order_begin(&o, pdl_shuffle_find("global", NULL),
                     fed_key(f, FED_DRAW_CHOOSE, round, 0), 0,
@@ -63,9 +69,14 @@ int64_t fed_choose(const struct fed *f, int64_t round, int64_t *clients)
         int64_t c = pdl_order_at(&o, i);
 
         if (fed_is_there(f, round, c))
-            clients[n++] = c;
+            (*clients)[n++] = c;
     }
     return n;
+}
+
+int64_t fed_client_of(const struct fed *f, int64_t task)
+{
+    return f->plan.visit[f->plan.task[task].first].client;
 }
 
 /* ---- writing -------------------------------------------------------- */
@@ -271,10 +282,8 @@ static void add_up(const struct fed *f, struct fed_plan *p,
 
 static void plan_each(struct fed *f, struct fed_plan *p)
 {
-    int64_t *c = PDL_NEW(p->arena, int64_t, f->job->partition.clients);
-    int64_t n = c ? fed_choose(f, p->is.round, c) : 0;
+    int64_t *c, n = fed_choose(f, p, &c);
 
-    p->failed = p->failed || !c;
     for (int64_t i = 0; i < n; i++) {
         fed_plan_task(p, PDL_FED_GLOBAL);
         fed_plan_visit(p, c[i], f->job->epochs);

@@ -210,7 +210,8 @@ static void json_history(struct pdl_json *j, const struct federation *s)
             pdl_json_knum(j, "test_loss", h->loss);
         if (!isnan(h->accuracy)) {
             pdl_json_knum(j, "accuracy", h->accuracy);
-            numbers(j, "group_accuracy", s->groups + i * g, g);
+            if (s->client)
+                numbers(j, "group_accuracy", s->groups + i * g, g);
         }
         pdl_json_end(j);
     }
