@@ -116,7 +116,7 @@ void fed_learner_threads(const fed_learner *l);
 /* The rank whose operations come last: it has logits and loss. */
 bool fed_net_ends(const struct fed_net *n);
 
-/* client_plan.c: of a strategy; the one that trains, and how many ranks it has */
+/* client_plan.c: of a strategy; the one that trains, and its ranks */
 enum pdl_status fed_plan_lower(fed_learner *l, const char *strategy,
                                int64_t batch, const struct pdl_plan **out,
                                struct pdl_err *err);

@@ -6,7 +6,7 @@
 
 struct federate_options {
     const char *data, *partition, *algorithm, *optimizer, *backend, *checkpoint,
-        *save, *result, *report, *load, *devices, *strategy;
+        *save, *result, *report, *load, *devices, *strategy, *system;
     int64_t clients, select, rounds, epochs, steps, batch, seed, samples;
     int64_t test_every, test_samples, ranks, threads, every, keep;
     double lr, lr_decay, drop, deadline, speed, spread, timeout;
@@ -60,6 +60,9 @@ static const struct pdl_opt federate_opts[] = {
     {"devices", 0, PDL_OPT_TEXT, AT(devices), "NAME[:K=V,...]", NULL,
      "phone, edge or wan: speed, link, spread and share away, where the "
      "options for these do not say"},
+    {"system", 0, PDL_OPT_TEXT, AT(system), "SYSTEM", NULL,
+     "of a client's devices, a built-in or a YAML file: a step takes what "
+     "'paradl project' says, and --speed follows"},
     {"away", 0, PDL_OPT_NUM, AT(away), "X", NULL,
      "share of the clients that cannot be asked in a round (default 0)"},
     {"device-flops", 0, PDL_OPT_AMOUNT, AT(flops), "X", NULL,

@@ -66,6 +66,9 @@ $paradl federate $digits --data digits --clients 1400 --partition cluster:groups
 $paradl federate $digits --data digits --algorithm feddct
 $paradl federate resnet9:width=8,input=8,channels=1 --data digits --clients 3 --algorithm feddct --project
 $paradl federate $digits --data digits --clients 2000 --rounds 0 --quiet --no-test | head -1
+$paradl federate $digits --data digits --system nosuch --project
+$paradl federate $digits --data digits --system aws-g4dn --speed 10 --project
+$paradl federate resnet9 --data synthetic --system aws-g4dn --algorithm feddct --project
 # any model may be trained, but for what an algorithm needs of its classes
 small=gpt2:layers=1,hidden=32,heads=2,vocab=300,seq=16
 $paradl federate $small --data synthetic --samples 32 --clients 4 --rounds 1 --steps 1 --quiet | grep -o "^1 rounds, .* numbers"

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What clients may train besides classes, tokens and numbers to meet: one step
-of all of them is one step of `paradl train` with the same samples (1e-6)."""
+of all of them is one step of `paradl train` with the same samples (1e-6). And
+what a client's step is projected to take."""
 import json
 import os
 import random
@@ -96,4 +97,21 @@ with tempfile.TemporaryDirectory() as folder:
                "--rounds", 2, "--algorithm", "scaffold", "-n", 2)[0].stdout
     if "accuracy" not in said:
         sys.exit(f"federate_targets: {said}")
+
+def priced(strategy):
+    """A client's step is what `paradl project` says: 50 of them a round."""
+    of = ["--system", "aws-g4dn", "--strategy", strategy]
+    step = json.loads(run("project", "resnet9", *of, "--batch", 10, "--json",
+                          "--precision", "fp32", "--framework",
+                          "own")[0].stdout)["step_s"]
+    mean = json.loads(run(
+        "federate", "resnet9", "--data", "synthetic", "--samples", 9, *of,
+        "--clients", 9, "--client-samples", 500, "--batch", 10, "--rounds", 2,
+        "--project", "--json")[0].stdout)["round_mean_s"]
+    if not abs(mean / (50 * step) - 1) < 1e-9:
+        sys.exit(f"federate_targets: {strategy}: {mean} s, not {50 * step} s")
+
+
+priced("serial")
+priced("data=2")
 print("federate_targets: tokens and numbers train as elsewhere")

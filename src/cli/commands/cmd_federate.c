@@ -3,8 +3,13 @@
  * paradl federate: checks the command line and becomes paradl-run, which has
  * the runtime: as one process whose threads train clients, or as MPI ranks. */
 #include "cli/questions/supervise.h"
+#include "paradl/job.h"
 
 #include "options/federate_options.h" /* of src/run */
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 enum {
     MAX_RANKS = 100000,
@@ -48,6 +53,11 @@ static enum pdl_status check_numbers(const struct federate_options *o,
     return PDL_OK;
 }
 
+static bool is_divided(const struct federate_options *o)
+{
+    return o->algorithm && strncmp(o->algorithm, "feddct", 6) == 0;
+}
+
 /* What does not go together. */
 static enum pdl_status check_together(const struct federate_options *o,
                                       struct pdl_err *err)
@@ -57,9 +67,13 @@ static enum pdl_status check_together(const struct federate_options *o,
                         "--emit, --project, --show-partition: one of them");
     if (o->client_samples && !o->project)
         return pdl_fail(err, PDL_EINVAL, "--client-samples is for --project");
-    if (o->flops > 0 && o->speed > 0)
+    if ((o->flops > 0) + (o->speed > 0) + (o->system != NULL) > 1)
         return pdl_fail(err, PDL_EINVAL,
-                        "--speed and --device-flops say the same");
+                        "--speed, --device-flops and --system say the same");
+    if (o->system && is_divided(o))
+        return pdl_fail(err, PDL_EINVAL,
+                        "--system prices whole networks; the parts of feddct "
+                        "take --device-flops");
     if (o->target > 0 && o->no_test)
         return pdl_fail(err, PDL_EINVAL, "--target needs tests: no --no-test");
     if (!o->checkpoint && (o->resume || o->every || o->keep))
@@ -86,6 +100,36 @@ static enum pdl_status check(const struct pdl_args *args, struct pdl_err *err)
                         (long long)o->select, (long long)clients);
     st = check_numbers(o, err);
     return st == PDL_OK ? check_together(o, err) : st;
+}
+
+/* ---- what a client's step costs ---------------------------------------- */
+
+/* Its devices are a system that is priced like any other: --speed. */
+static enum pdl_status price(const struct pdl_args *args, struct pdl_err *err)
+{
+    struct federate_options *o = args->opts;
+    int64_t batch = o->batch > 0 ? o->batch : 10;
+    char number[32];
+    const char *set[][2] = {{"model", args->pos[0]},
+                            {"system", o->system},
+                            {"strategy", o->strategy ? o->strategy : "serial"},
+                            {"precision", "fp32"},
+                            {"framework", "own"},
+                            {"batch", number}};
+    pdl_job *j = pdl_job_create();
+    enum pdl_status st =
+        j ? PDL_OK : pdl_fail(err, PDL_ENOMEM, "out of memory");
+
+    snprintf(number, sizeof number, "%lld", (long long)batch);
+    for (size_t i = 0; i < sizeof set / sizeof set[0] && st == PDL_OK; i++)
+        st = pdl_job_set(j, set[i][0], set[i][1], err);
+    if (st == PDL_OK)
+        st = pdl_job_price(j, err);
+    if (st == PDL_OK)
+        o->speed = (double)batch / pdl_job_projection(j)->step_s;
+    o->system = NULL; /* said */
+    pdl_job_destroy(j);
+    return st;
 }
 
 /* ---- running --------------------------------------------------------- */
@@ -154,9 +198,12 @@ static int federate(const struct pdl_args *args)
     struct federate_options *o = args->opts;
     struct pdl_err err = {"", ""};
     bool alone = o->emit || o->project || o->show_partition || o->virtual_ranks;
+    enum pdl_status st;
 
     if (check(args, &err) != PDL_OK)
         return cli_usage(&err);
+    if (o->system && (st = price(args, &err)) != PDL_OK)
+        return cli_fail(st, &err);
     if (cli_check_output(o->save, ".safetensors", &err) != PDL_OK ||
         cli_check_output(o->result, NULL, &err) != PDL_OK ||
         cli_check_output(o->report, NULL, &err) != PDL_OK)
