@@ -299,7 +299,7 @@ static bool is_tested(const struct fed *f)
 
 static enum pdl_status one_round(struct fed *f, bool *stop, struct pdl_err *err)
 {
-    struct pdl_fed_line line;
+    struct pdl_fed_line line = {.accuracy = NAN};
     bool save = false;
     enum pdl_status st = run_tasks(f, stop, err);
 

@@ -46,13 +46,14 @@ static int digits(int64_t n)
 /* Do the numbers of all classes stand beside every picture? */
 static bool has_room(const struct pdl_partition *p)
 {
-    bool all = p->classes <= MOST_MARKS;
+    const int64_t *count = p->count;
+    bool all = count && p->classes <= MOST_MARKS;
 
     for (int64_t c = 0; c < p->clients && all; c++) {
         int64_t wide = BEFORE + 4 + p->classes;
 
         for (int64_t k = 0; k < p->classes; k++)
-            wide += 1 + digits(p->count[c * p->classes + k]);
+            wide += 1 + digits(count[c * p->classes + k]);
         all = wide <= COLUMNS;
     }
     return all;
@@ -77,7 +78,7 @@ void federate_show(struct federation *s)
 {
     const struct pdl_partition *p = &s->job.partition;
     struct pdl_sink *out = run_out();
-    bool numbers = p->count && has_room(p);
+    bool numbers = has_room(p);
 
     if (s->args->json) {
         json_partition(p);
@@ -92,7 +93,7 @@ void federate_show(struct federation *s)
                    (long long)n);
         if (count)
             draw(count, p->classes, n);
-        for (int64_t k = 0; numbers && k < p->classes; k++)
+        for (int64_t k = 0; numbers && count && k < p->classes; k++)
             pdl_printf(out, " %lld", (long long)count[k]);
         pdl_printf(out, "\n");
     }
