@@ -93,10 +93,17 @@ with tempfile.TemporaryDirectory() as folder:
         sys.exit("federate_targets: the page has another chart")
     with open("text.txt", "w", encoding="ascii") as f:
         f.write("to be or not to be, that is the question; " * 100)
-    said = run("federate", GPT, "--data", "text.txt", "--clients", 3,
-               "--rounds", 2, "--algorithm", "scaffold", "-n", 2)[0].stdout
-    if "accuracy" not in said:
-        sys.exit(f"federate_targets: {said}")
+    last = json.loads(run(
+        "federate", GPT, "--data", "text.txt", "--clients", 3, "--rounds", 2,
+        "--algorithm", "scaffold", "-n", 2, "--json", "--save",
+        "text.safetensors")[0].stdout.splitlines()[-1])
+    seen = json.loads(run("evaluate", GPT, "--data", "text.txt", "--weights",
+                          "text.safetensors", "--json")[0].stdout)
+    if abs(last["accuracy"] - seen["accuracy"]) > 1e-9 or \
+            abs(last["test_loss"] - seen["loss"]) > 1e-5 or \
+            last["accuracy"] == 0:
+        sys.exit(f"federate_targets: {last}, evaluated {seen}")
+
 
 def priced(strategy):
     """A client's step is what `paradl project` says: 50 of them a round."""
