@@ -38,6 +38,8 @@ struct federate_point {
     double train_loss, loss, accuracy, seconds;
 };
 
+/* Model, data and partition. */
+enum pdl_status federate_prepare(struct federation *s, struct pdl_err *err);
 void federate_erase(struct federation *s); /* the progress line */
 void federate_tell(void *ctx, const struct pdl_fed_line *l);
 void federate_progress(void *ctx, int64_t done, int64_t of);
