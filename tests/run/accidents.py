@@ -41,7 +41,7 @@ def fail(text):
 class Run:
     """paradl train with a folder of its own name, output to files."""
 
-    def __init__(self, name, args, limit=None, stdout=None, command=None):
+    def __init__(self, name, args, limit=None, stdout=None, command=None, env=None):
         self.out = os.path.join(work, name + ".out")
         self.err = os.path.join(work, name + ".err")
         self.stdout = stdout
@@ -53,7 +53,7 @@ class Run:
             [paradl] + (command or ["train"] + BASE) + args, stdin=subprocess.DEVNULL,
             stdout=stdout or open(self.out, "wb"), stderr=open(self.err, "wb"),
             preexec_fn=apply, start_new_session=True,
-            env=dict(os.environ, **dict([OURS.split("=", 1)])))
+            env=dict(os.environ, **dict([OURS.split("=", 1)]), **(env or {})))
 
     def end(self, limit=120):
         if not wait_for(lambda: self.p.poll() is not None, limit):
@@ -397,6 +397,23 @@ def too_large():
         fail("files that may not grow: exit code %d: %s" % (rc, r.said()))
 
 
+def slow_disk():
+    """A disk that takes 0.4 s to keep a file: that --every is not kept is said."""
+    slow = os.path.join(work, "slow.so")
+    cc = subprocess.run(["cc", "-shared", "-fPIC", "-xc", "-o", slow, "-"], text=True, input="""
+        #include <unistd.h>
+        int fsync(int fd) { (void)fd; usleep(400000); return 0; }
+        int fdatasync(int fd) { return fsync(fd); }""")
+    if cc.returncode:
+        fail("no library that makes disks slow")
+    for name, env in (("quick", None), ("slow", {"LD_PRELOAD": slow})):
+        r = Run(name, ["--checkpoint", os.path.join(work, "ck-" + name), "--every",
+                       "500" if not env else "2", "--steps", "4000", "--virtual"], env=env)
+        rc, said = r.end(), "writing a checkpoint takes longer than --every 2" in r.said()
+        if rc != 0 or said != bool(env) or r.said().count("takes longer") > 1:
+            fail("a %s disk: exit code %d: %s" % (name, rc, r.said()))
+
+
 # ---- data ----------------------------------------------------------------------
 
 def npy(path, kind, shape, data):
@@ -614,7 +631,7 @@ def checkers():
         fail("rows are misread")
 
 
-CASES = [checkers, two_runs, links, too_large, shrinking,
+CASES = [checkers, two_runs, links, too_large, slow_disk, shrinking,
          slow_reader, asked, undisturbed, federation, many_kills]
 
 os.environ["OMPI_MCA_btl_vader_single_copy_mechanism"] = "none"

@@ -13,7 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static const double FIRST_PAUSE_S = 1, LONGEST_PAUSE_S = 60;
+static const double FIRST_PAUSE_S = 1, LONGEST_PAUSE_S = 60,
+                    WORTH_S = 1; /* of training that may be lost */
 
 /* ---- the folder ------------------------------------------------------- */
 
@@ -163,6 +164,23 @@ static void note_failure(struct train_keeper *k, enum pdl_status st,
     k->err = *err;
 }
 
+/* --every says how much may be lost: once, where the disk does not let it. */
+static void tell_late(struct train_loop *l)
+{
+    struct train_keeper *k = &l->keep;
+    int64_t every = l->job->every;
+
+    if (!train_is_first(l) || every < 1 || !k->overdue || k->late ||
+        k->warned || l->done - k->due < every ||
+        pdl_clock_s() - k->due_s < WORTH_S)
+        return;
+    k->late = true;
+    train_note(l,
+               "writing a checkpoint takes longer than --every %" PRId64
+               ": that of step %" PRId64 " waited until step %" PRId64,
+               every, k->due, l->done);
+}
+
 enum pdl_status train_keep_save(struct train_loop *l, struct pdl_err *err)
 {
     struct train_keeper *k = &l->keep;
@@ -189,6 +207,7 @@ enum pdl_status train_keep_save(struct train_loop *l, struct pdl_err *err)
         st = pdl_trainer_fetch(l->t, err);
     if (st != PDL_OK)
         return st;
+    tell_late(l);
     train_tuner_scale(l->t, &scale[0].value, &scale[1].value);
     s.nscalars = sizeof scale / sizeof scale[0];
     s.scalars = scale;
@@ -207,14 +226,20 @@ bool train_keep_due(struct train_loop *l)
     struct train_keeper *k = &l->keep;
     struct pdl_saver_status s;
     double now = pdl_clock_s();
+    bool due;
 
     if (!k->saver || !train_is_first(l))
         return false;
     pdl_saver_status(k->saver, &s);
     if (s.durable_step >= 0)
         k->interval_s = pdl_ckpt_interval_s(s.stage_s + s.write_s, 86400, 0.02);
-    k->overdue |= l->job->every > 0 ? (l->done + 1) % l->job->every == 0
-                                    : now - k->since_s > k->interval_s;
+    due = l->job->every > 0 ? (l->done + 1) % l->job->every == 0
+                            : now - k->since_s > k->interval_s;
+    if (due && !k->overdue) {
+        k->due = l->done + 1;
+        k->due_s = now;
+    }
+    k->overdue |= due;
     return k->overdue && now >= k->not_before_s && !pdl_saver_busy(k->saver);
 }
 

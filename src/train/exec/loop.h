@@ -20,6 +20,9 @@ struct train_keeper {
     int nshards;
     double since_s, interval_s;
     bool overdue; /* it was time, and the last one was not done */
+    int64_t due;  /* the step at which it was time, */
+    double due_s; /* and when that was */
+    bool late;    /* and that has been said */
     double pause_s, not_before_s; /* after a failure */
     bool failed, warned;
     struct pdl_err err;
