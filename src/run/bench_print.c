@@ -116,6 +116,7 @@ static void print_json(const struct bench *b)
         pdl_json_kstr(&w, "algorithm", r->algorithm);
         pdl_json_kstr(&w, "transport", r->transport);
         pdl_json_knum(&w, "min_s", r->ours_min_s);
+        pdl_json_knum(&w, "quartile_s", r->ours_quartile_s);
         pdl_json_knum(&w, "limit_s", r->limit_s);
         pdl_json_kint(&w, "signals", r->signals);
         pdl_json_kint(&w, "worked_bytes", r->worked);

@@ -230,22 +230,21 @@ static void read_messages(struct draft *d)
     }
 }
 
-/* The times of one round, sorted in among those of the rounds before. */
+/* The times of one round: of each size those a quarter of its calls stays below,
+ * as of steps that are trained, and of the rounds the least. Calls take what the
+ * clock says, and other work only makes them longer. */
 static void read_round(struct draft *d, const struct pdl_doc *doc, int round,
-                       struct points *p, double sorted[][CLI_MEASURE_ROUNDS])
+                       struct points *p)
 {
     int n = 0;
 
     for (const struct pdl_doc *x = first(doc, "results");
          x && d->st == PDL_OK && n < 64; x = x->next, n++) {
-        double seconds = number(d, x, "ours_s");
-        int k = round;
+        double seconds = number(d, x, "quartile_s");
 
-        for (; k > 0 && sorted[n][k - 1] > seconds; k--)
-            sorted[n][k] = sorted[n][k - 1];
-        sorted[n][k] = seconds;
         p->bytes[n] = number(d, x, "bytes");
-        p->seconds[n] = sorted[n][round / 2];
+        if (round == 0 || seconds < p->seconds[n])
+            p->seconds[n] = seconds;
         p->signals[n] = number(d, x, "signals");
         p->worked[n] = number(d, x, "worked_bytes");
     }
@@ -263,14 +262,13 @@ static double bus_factor(const char *op, double ranks)
 static void read_collective(struct draft *d, const struct cli_bench_runs *b)
 {
     struct points p = {.n = 0};
-    double sorted[64][CLI_MEASURE_ROUNDS] = {{0}};
     struct pdl_collective_fit f = {.op = b->collective,
                                    .library = "paradl",
                                    .source = "paradl calibrate",
                                    .pes = b->ranks};
 
     for (int r = 0; r < b->rounds; r++)
-        read_round(d, b->round[r], r, &p, sorted);
+        read_round(d, b->round[r], r, &p);
     for (int k = 0; k < p.n; k++) {
         double bus = p.bytes[k] / p.seconds[k] *
                      bus_factor(b->collective, (double)b->ranks);

@@ -4,7 +4,7 @@
  * as many ranks as the node has PEs, then the collectives on each number of
  * ranks, each a start of its own, as training will start them. In several
  * rounds, so that whatever disturbs the machine for a while disturbs each
- * number of ranks once; the middle one of the times counts. More ranks than
+ * number of ranks once; the least of the times counts. More ranks than
  * processors are measured once. */
 #include "cli/commands/cli_calibrate.h"
 
