@@ -230,9 +230,9 @@ static void read_messages(struct draft *d)
     }
 }
 
-/* The times of one round: of each size those a quarter of its calls stays below,
- * as of steps that are trained, and of the rounds the least. Calls take what the
- * clock says, and other work only makes them longer. */
+/* The times of one round: of each size those a quarter of its calls stays
+ * below, as of steps that are trained, and of the rounds the least. Calls take
+ * what the clock says, and other work only makes them longer. */
 static void read_round(struct draft *d, const struct pdl_doc *doc, int round,
                        struct points *p)
 {
