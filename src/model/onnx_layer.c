@@ -506,6 +506,7 @@ static const struct {
     {"gather", model_onnx_take},
     {"cumsum", model_onnx_cumsum},
     {"expand", model_onnx_expand},
+    {"argmax", model_onnx_argmax},
     {"prelu", prelu},
     {"softmax", with_axis},
     {"log_softmax", with_axis},

@@ -100,7 +100,8 @@ onnx_layer_fn model_onnx_plain, model_onnx_transpose, model_onnx_slice,
     model_onnx_split, model_onnx_reduce, model_onnx_resize, model_onnx_leaky,
     model_onnx_relu, model_onnx_elu, model_onnx_selu, model_onnx_hard_sigmoid,
     model_onnx_gelu, model_onnx_clip, model_onnx_dropout, model_onnx_compare,
-    model_onnx_where, model_onnx_take, model_onnx_cumsum, model_onnx_expand;
+    model_onnx_where, model_onnx_take, model_onnx_cumsum, model_onnx_expand,
+    model_onnx_argmax;
 /* onnx_move.c: for each dimension of a value the sample's; -1: the batch. */
 bool model_onnx_sample_axes(const struct onnx_layer *l, int id, int *map);
 /* A gather by stored indices that is a slice; false: it is none. */

@@ -117,7 +117,7 @@ static const struct onnx_op ops[] = {
     {"ReduceLogSum", "", "x.", "other", F(reduce)},
     {"ReduceLogSumExp", "", "x.", "other", F(reduce)},
     {"ReduceSumSquare", "", "x.", "other", F(reduce)},
-    {"ArgMax", "", "x", "other", F(arg)}, {"ArgMin", "", "x", "other", F(arg)},
+    {"ArgMax", "", "x", "argmax", F(arg)}, {"ArgMin", "", "x", "other", F(arg)},
     {"TopK", "", "x.", "other", F(topk)},
     {"MaxRoiPool", "", "xx", "other", F(roi)},
     {"RoiAlign", "", "xxx", "other", F(roi)},

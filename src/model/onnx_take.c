@@ -93,6 +93,17 @@ void model_onnx_cumsum(struct onnx_layer *l)
     model_onnx_plain(l);
 }
 
+void model_onnx_argmax(struct onnx_layer *l)
+{
+    l->attr.axis = own_axis(l, model_onnx_int(l->n, "axis", 0));
+    l->attr.keep_dims = model_onnx_int(l->n, "keepdims", 1) != 0;
+    if (l->attr.axis < 0 || model_onnx_int(l->n, "select_last_index", 0)) {
+        l->op = "other";
+        l->attr.axis = 0;
+    }
+    model_onnx_plain(l);
+}
+
 void model_onnx_expand(struct onnx_layer *l)
 {
     const struct onnx_shape *x = model_onnx_shape_in(l, 0);

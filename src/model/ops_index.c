@@ -177,6 +177,29 @@ static enum pdl_status cumsum_infer(const struct pdl_op_use *u,
     return st;
 }
 
+/* The axis goes, or (keep_dims) stays as 1; a place is a whole number. */
+static enum pdl_status arg_infer(const struct pdl_op_use *u,
+                                 struct pdl_tensor *out, int *nout,
+                                 struct pdl_err *err)
+{
+    struct pdl_tensor y = model_like(u->in[0]);
+    int axis = 0;
+    enum pdl_status st = axis_of(u, &axis, err);
+
+    if (st != PDL_OK)
+        return st;
+    y.dtype = PDL_I64;
+    y.dim[axis] = 1;
+    if (!u->attr->keep_dims) {
+        memmove(y.dim + axis, y.dim + axis + 1,
+                (size_t)(y.rank - axis - 1) * sizeof *y.dim);
+        y.rank--;
+    }
+    out[0] = y;
+    *nout = 1;
+    return PDL_OK;
+}
+
 /* dims: the shape; an extent of 1 becomes any other. */
 static enum pdl_status expand_infer(const struct pdl_op_use *u,
                                     struct pdl_tensor *out, int *nout,
@@ -212,6 +235,8 @@ static const struct pdl_op rows[] = {
      PDL_OP_SPARSE_ROWS | PDL_OP_SAVES_X, NULL, gather_infer, NULL},
     {"cumsum", "sums along axis so far; dims: from the end, without itself", 1,
      1, PDL_OP_IS(CUMSUM), NULL, cumsum_infer, NULL},
+    {"argmax", "where along axis the largest is, of equals the first", 1, 1, 0,
+     NULL, arg_infer, NULL},
     {"expand", "dimensions of 1 stretched to dims", 1, 1, 0, NULL, expand_infer,
      NULL},
 };

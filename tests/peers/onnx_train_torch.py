@@ -156,6 +156,9 @@ class Picked(nn.Module):
         if self.how == "rows":  # the last one that is no padding
             k = ((x != 3).long().sum(1, keepdim=True) - 1).unsqueeze(2)
             return self.last(h.gather(1, k.expand(-1, -1, 10)).squeeze(1))
+        if self.how == "end":  # as GPT-2's classifier finds the first padding
+            k = (x == 3).int().argmax(1, keepdim=True).unsqueeze(2)
+            return self.last(h.gather(1, k.expand(-1, -1, 10)).squeeze(1))
         if self.how == "elements":  # some rows twice, others not
             k = torch.clamp(x[:, :7] - 20, 0, 9).unsqueeze(1).expand(-1, 12, -1)
             return self.last(torch.cat([h.gather(2, k).sum(1), h.sum(1)[:, 7:]], 1))
@@ -254,6 +257,7 @@ case("largest", Reordered(True), 2,
 case("counted", Counted(), 12, tokens=30)
 case("picked_rows", Picked("rows"), 12, tokens=30)
 case("picked_elements", Picked("elements"), 12, tokens=30)
+case("picked_end", Picked("end"), 12, tokens=30)
 case("so_far", Picked("sums"), 12, tokens=30)
 case("picked_of_batch", Picked("batch"), 12, tokens=30,
      refused="are x.gather(1, i)")

@@ -79,6 +79,8 @@ static const struct op_case op_cases[] = {
     {"take_rows", "take_rows", .nin = 2, .rank = {2, 1}, .dim = {{5, 6}, {3}}, {.axis = 0}, .last = 5},
     {"take_rows in the middle", "take_rows", .nin = 2, .rank = {3, 2}, .dim = {{2, 4, 3}, {2, 2}}, {.axis = 1}, .last = 4},
     {"expand", "expand", X(3, 1, 4), {.ndims = 3, .dims = {3, 5, 4}}},
+    {"argmax", "argmax", X(3, 7), {.axis = 1}},
+    {"argmax of rows", "argmax", X(5, 4), {.axis = 0, .keep_dims = true}},
     {"cumsum", "cumsum", X(3, 5, 2), {.axis = 1}},
     {"cumsum of features", "cumsum", X(3, 7), {.axis = 1}},
     {"cumsum from the end, without itself", "cumsum", X(4, 3, 2), {.axis = 0, .ndims = 2, .dims = {1, 1}}},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Elements by numbers of the data, stretched dimensions, sums so far. The first
- * two are a map from each element of y to one of x, walked run by run of y's
+ * Elements by numbers of the data, stretched dimensions, sums so far, places of
+ * the largest. The first two are a map from each element of y to one of x, walked run by run of y's
  * last dimension; backward adds up along it, a sample by itself, so that sums
  * have one order whatever the threads. */
 #include "train/backends/cpu/cpu.h"
@@ -18,7 +18,7 @@ struct take_kernel {
     int64_t samples, ys, xs, ws; /* from one sample to the next */
     int64_t along, extent;       /* of x's axis */
     int at;                      /* operand that says where; -1: none */
-    bool forward;
+    bool forward, eight; /* bytes an element, that are moved and no more */
 };
 
 struct task {
@@ -47,7 +47,10 @@ static void run_of(const struct task *t, int64_t y, int64_t x, int64_t w)
 
         if (k->at >= 0)
             xi += place(k, t->where, w + i * k->where[last]);
-        if (k->forward)
+        if (k->forward && k->eight)
+            ((int64_t *)(void *)t->to)[yi] =
+                ((const int64_t *)(const void *)t->from)[xi];
+        else if (k->forward)
             t->to[yi] = t->from[xi];
         else
             t->to[xi] += t->from[yi];
@@ -216,6 +219,13 @@ static enum pdl_status make_take(struct cpu_state *s,
     return PDL_OK;
 }
 
+/* Whole numbers have no gradient, and go where they are wanted. */
+static bool is_moved(const struct train_array *x, const struct train_array *y)
+{
+    return x->layout == 0 && y->layout == 0 && x->dtype == y->dtype &&
+           (x->dtype == PDL_I32 || x->dtype == PDL_I64);
+}
+
 static enum pdl_status make_expand(struct cpu_state *s,
                                    const struct train_call *c,
                                    struct train_kernel **out,
@@ -227,11 +237,13 @@ static enum pdl_status make_expand(struct cpu_state *s,
     struct take_kernel *k;
     enum pdl_status st;
 
-    if (!train_cpu_plain(c) || c->nin != 1 || c->nout != 1)
+    if (c->nin != 1 || c->nout != 1 ||
+        (!train_cpu_plain(c) && (!forward || !is_moved(x, &c->out[0]))))
         return PDL_OK;
     st = begin_kernel(s, c, &k, err);
     if (st != PDL_OK || !begin(k, c, x, forward ? &c->out[0] : &c->in[0]))
         return st;
+    k->eight = x->dtype == PDL_I64;
     train_array_strides(x, xs);
     for (int d = 0; d < k->ndims; d++)
         k->x[d] = x->box.hi[d + 1] == 1 ? 0 : xs[d + 1];
@@ -334,11 +346,113 @@ static enum pdl_status make_sums(struct cpu_state *s,
     return PDL_OK;
 }
 
+/* ---- the largest -------------------------------------------------------- */
+
+struct most_kernel {
+    struct train_kernel base;
+    enum pdl_dtype x, y;
+    int64_t lines, n, step, bytes; /* bytes: backward's zeros */
+};
+
+struct most_task {
+    const struct most_kernel *k;
+    const void *x;
+    void *y;
+};
+
+static int64_t largest_f32(const float *x, int64_t n, int64_t step)
+{
+    int64_t best = 0;
+
+    for (int64_t i = 1; i < n; i++)
+        best = x[i * step] > x[best * step] ? i : best;
+    return best;
+}
+
+static int64_t largest_i32(const int32_t *x, int64_t n, int64_t step)
+{
+    int64_t best = 0;
+
+    for (int64_t i = 1; i < n; i++)
+        best = x[i * step] > x[best * step] ? i : best;
+    return best;
+}
+
+static void some_largest(const void *ctx, int64_t from, int64_t to)
+{
+    const struct most_task *t = ctx;
+    const struct most_kernel *k = t->k;
+
+    for (int64_t i = from; i < to; i++) {
+        int64_t o = i / k->step * k->step * k->n + i % k->step;
+        int64_t at =
+            k->x == PDL_F32
+                ? largest_f32((const float *)t->x + o, k->n, k->step)
+                : largest_i32((const int32_t *)t->x + o, k->n, k->step);
+
+        if (k->y == PDL_I64)
+            ((int64_t *)t->y)[i] = at;
+        else if (k->y == PDL_I32)
+            ((int32_t *)t->y)[i] = (int32_t)at;
+        else
+            ((float *)t->y)[i] = (float)at;
+    }
+}
+
+static enum pdl_status run_most(const struct train_kernel *base,
+                                void *const *in, void *const *out,
+                                void *scratch, const struct train_moment *when,
+                                struct pdl_err *err)
+{
+    const struct most_kernel *k = (const struct most_kernel *)base;
+
+    (void)scratch;
+    (void)when;
+    (void)err;
+    if (k->bytes > 0)
+        memset(out[0], 0, (size_t)k->bytes);
+    else
+        train_cpu_parallel(k->lines, 1 + CPU_GRAIN / (k->n + 1), some_largest,
+                           &(struct most_task){k, in[0], out[0]});
+    return PDL_OK;
+}
+
+static enum pdl_status make_most(struct cpu_state *s,
+                                 const struct train_call *c,
+                                 struct train_kernel **out, struct pdl_err *err)
+{
+    bool forward = c->pass == PDL_FORWARD;
+    const struct train_array *x = &c->in[0], *y = &c->out[0];
+    int axis = (int)c->node->attr.axis + 1;
+    int64_t stride[PDL_BOX_DIMS] = {0}, n = x->box.hi[axis] - x->box.lo[axis];
+    struct train_call kept;
+    struct most_kernel *k;
+
+    if (c->nin != 1 || c->nout != 1 || x->layout != 0 || y->layout != 0 ||
+        (forward &&
+         (x->channels_last || y->channels_last || n < 1 ||
+          (x->dtype != PDL_F32 && x->dtype != PDL_I32) ||
+          (y->dtype != PDL_F32 && y->dtype != PDL_I32 && y->dtype != PDL_I64))))
+        return PDL_OK;
+    k = train_cpu_kernel(s, c, sizeof *k, &kept);
+    if (!k)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    train_array_strides(x, stride);
+    *k =
+        (struct most_kernel){.base = {.implementation = "own", .run = run_most},
+                             .x = x->dtype,
+                             .y = y->dtype,
+                             .lines = forward ? train_array_elements(x) / n : 0,
+                             .n = n,
+                             .step = stride[axis],
+                             .bytes = forward ? 0 : train_array_bytes(y)};
+    *out = &k->base;
+    return PDL_OK;
+}
+
 static const struct cpu_op rows[] = {
-    {"take", make_take},
-    {"take_rows", make_take},
-    {"expand", make_expand},
-    {"cumsum", make_sums},
+    {"take", make_take},   {"take_rows", make_take}, {"expand", make_expand},
+    {"cumsum", make_sums}, {"argmax", make_most},
 };
 
 const struct cpu_ops train_cpu_take = {rows, sizeof rows / sizeof rows[0]};

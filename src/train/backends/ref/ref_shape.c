@@ -268,6 +268,25 @@ static void expand(struct ref_run *r)
     move(r, from_stretched);
 }
 
+/* No gradient goes through a place. */
+static void argmax(struct ref_run *r)
+{
+    const struct ref_array *x = &r->in[0];
+    struct ref_array *y = &r->out[0];
+    int axis = (int)r->node->attr.axis + 1;
+    int64_t n = x->n[axis], s = x->stride[axis];
+
+    for (int64_t line = 0;
+         r->call->pass == PDL_FORWARD && n > 0 && line < y->count; line++) {
+        const double *at = &x->at[line / s * s * n + line % s];
+        int64_t best = 0;
+
+        for (int64_t i = 1; i < n; i++)
+            best = at[i * s] > at[best * s] ? i : best;
+        y->at[line] = (double)best;
+    }
+}
+
 /* Backward goes the other way. */
 static void cumsum(struct ref_run *r)
 {
@@ -437,6 +456,7 @@ static const struct ref_op rows[] = {
     {"take_rows", take_rows, NULL, NULL},
     {"expand", expand, NULL, NULL},
     {"cumsum", cumsum, NULL, NULL},
+    {"argmax", argmax, NULL, NULL},
 };
 
 const struct ref_ops train_ref_shape = {rows, sizeof rows / sizeof rows[0]};
