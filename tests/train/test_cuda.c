@@ -354,12 +354,14 @@ static void what_lies_between_stretches_is_of_its_step(void **state)
 {
     static const char *const strategies[] = {"serial", "data=2,bucket=1B",
                                              "accumulate=2"};
+    /* the twin has no kernels that only many channels reach */
+    const char *model = every > 1 ? RESNET ",width=4" : RESNET;
 
     (void)state;
     for (int i = 0; i < 3; i++) {
         pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
 
-        trains_as_the_host(lowered(a, RESNET, strategies[i], 8, PDL_F32),
+        trains_as_the_host(lowered(a, model, strategies[i], 8, PDL_F32),
                            strategies[i], "sgd", 1e-4);
         pdl_arena_destroy(a);
     }
