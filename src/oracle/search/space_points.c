@@ -14,6 +14,7 @@
  * The meshes that differ in pipe and data alone are a task of a thread. All
  * start from the same best so far, that of a few points of every mesh, and know
  * their own besides: counts and answers do not depend on threads. */
+#include "oracle/search/best.h"
 #include "oracle/search/blocks.h"
 #include "oracle/search/space_axes.h"
 
@@ -25,24 +26,10 @@
 
 enum { MAX_MESHES = 8192, FEW = 2, MAX_FRONT = 256 };
 
-struct kept {
-    struct oracle_point point;
-    struct pdl_projection x;
-    double goal;
-    int64_t index; /* settles ties */
-};
-
-/* The best so far: worst first (a heap); or a front, in any order. */
-struct best {
-    struct kept *list;
-    int64_t n, cap;
-    bool front;
-};
-
 struct mesh {
     struct oracle_point point;
     struct oracle_pricer *compose; /* while it is worked on */
-    struct best best;
+    struct oracle_best best;
     int64_t first; /* index of its first point */
     /* what no step of this micro-batch and number of chunks can be shorter
      * than, by schedule; 0: not known */
@@ -70,93 +57,6 @@ struct points {
     struct oracle_idle idle, large; /* for the next mesh; its large forms */
     pthread_mutex_t lock;
 };
-
-/* ---- the best --------------------------------------------------------- */
-
-static int by_rank(const void *pa, const void *pb)
-{
-    const struct kept *a = pa, *b = pb;
-
-    if (a->x.feasible != b->x.feasible)
-        return b->x.feasible - a->x.feasible;
-    if (!a->x.feasible && a->x.peak_bytes != b->x.peak_bytes)
-        return a->x.peak_bytes < b->x.peak_bytes ? -1 : 1;
-    if (a->goal != b->goal)
-        return a->goal < b->goal ? -1 : 1;
-    return a->index < b->index ? -1 : a->index > b->index;
-}
-
-static void sink(struct best *b, int64_t at)
-{
-    for (;;) {
-        int64_t worst = at;
-        struct kept t;
-
-        for (int64_t k = 2 * at + 1; k <= 2 * at + 2 && k < b->n; k++)
-            if (by_rank(&b->list[k], &b->list[worst]) > 0)
-                worst = k;
-        if (worst == at)
-            return;
-        t = b->list[at];
-        b->list[at] = b->list[worst];
-        b->list[worst] = t;
-        at = worst;
-    }
-}
-
-/* Of equal ones the first. What does not fit is on no front; a front with more
- * members than there is room for loses the last. */
-static void keep_front(struct best *b, const struct kept *x)
-{
-    int64_t n = 0;
-
-    for (int64_t i = 0; i < b->n; i++)
-        if (oracle_dominates(&b->list[i].x, &x->x) &&
-            (!oracle_dominates(&x->x, &b->list[i].x) ||
-             b->list[i].index < x->index))
-            return;
-    for (int64_t i = 0; i < b->n; i++)
-        if (!oracle_dominates(&x->x, &b->list[i].x))
-            b->list[n++] = b->list[i];
-    b->n = n;
-    if (x->x.feasible && b->n < b->cap)
-        b->list[b->n++] = *x;
-}
-
-static void keep(struct best *b, const struct kept *x)
-{
-    if (b->front) {
-        keep_front(b, x);
-        return;
-    }
-    if (b->n < b->cap) {
-        b->list[b->n++] = *x;
-        for (int64_t i = b->n / 2; b->n == b->cap && i >= 0; i--)
-            sink(b, i);
-        return;
-    }
-    if (by_rank(x, &b->list[0]) < 0) {
-        b->list[0] = *x;
-        sink(b, 0);
-    }
-}
-
-/* What a point must not exceed to be among them. */
-static double bar_of(const struct best *b)
-{
-    return b->n == b->cap && b->list[0].x.feasible ? b->list[0].goal : INFINITY;
-}
-
-/* Can a step of at least so long with this memory be on the front? */
-static bool beaten(const struct best *b, const struct pdl_projection *x,
-                   double least)
-{
-    for (int64_t i = 0; b->front && i < b->n; i++)
-        if (b->list[i].x.step_s < least * (1 - 1e-9) &&
-            b->list[i].x.peak_bytes <= x->peak_bytes)
-            return true;
-    return false;
-}
 
 /* ---- pricing ---------------------------------------------------------- */
 
@@ -223,8 +123,8 @@ static enum pdl_status price(struct points *s, struct mesh *m,
                              const struct oracle_point *p, int64_t index,
                              struct pdl_err *err)
 {
-    struct kept k = {.point = *p, .index = index};
-    double least, bar = fmin(m->bar, bar_of(&m->best));
+    struct oracle_kept k = {.point = *p, .index = index};
+    double least, bar = fmin(m->bar, oracle_best_bar(&m->best));
     enum pdl_status st;
 
     if (s->opt->only_fits)
@@ -248,7 +148,7 @@ static enum pdl_status price(struct points *s, struct mesh *m,
     }
     if (!s->opt->exhaustive &&
         ((s->opt->goal == PDL_GOAL_TIME && least * (1 - 1e-9) > bar) ||
-         beaten(&m->best, &k.x, least))) {
+         oracle_best_beats(&m->best, &k.x, least))) {
         m->too_slow++;
         return PDL_OK;
     }
@@ -257,7 +157,7 @@ static enum pdl_status price(struct points *s, struct mesh *m,
         return st;
     m->evaluated++;
     k.goal = oracle_goal(s->opt->goal, &k.x, s->f->sys);
-    keep(&m->best, &k);
+    oracle_best_keep(&m->best, &k);
     return PDL_OK;
 }
 
@@ -266,7 +166,7 @@ static enum pdl_status price(struct points *s, struct mesh *m,
 static void share_bar(struct points *s, struct mesh *m)
 {
     if (s->opt->uncounted && !s->few)
-        s->bar = fmin(s->bar, bar_of(&m->best));
+        s->bar = fmin(s->bar, oracle_best_bar(&m->best));
     m->bar = s->bar;
 }
 
@@ -452,7 +352,7 @@ static bool add_mesh(struct points *s, const struct oracle_point *p)
     s->n++;
     m->best.cap = s->top;
     m->best.front = s->opt->goal == PDL_GOAL_PARETO;
-    m->best.list = PDL_NEW(s->arena, struct kept, s->top);
+    m->best.list = PDL_NEW(s->arena, struct oracle_kept, s->top);
     return m->best.list != NULL;
 }
 
@@ -488,7 +388,7 @@ static bool make_meshes(struct points *s)
 /* The best of a few points of every mesh: what all of them start from. */
 static void set_bar(struct points *s)
 {
-    struct best all = {.n = 0, .cap = s->top};
+    struct oracle_best all = {.n = 0, .cap = s->top};
 
     all.list = calloc((size_t)s->top, sizeof *all.list);
     s->few = true;
@@ -498,12 +398,12 @@ static void set_bar(struct points *s)
         struct mesh *m = &s->mesh[i];
 
         for (int64_t k = 0; all.list && k < m->best.n; k++)
-            keep(&all, &m->best.list[k]);
+            oracle_best_keep(&all, &m->best.list[k]);
         m->best.n = m->points = m->evaluated = m->refused = 0;
         m->too_large = m->too_slow = m->feasible = m->unasked = 0;
     }
     if (all.list)
-        s->bar = bar_of(&all);
+        s->bar = oracle_best_bar(&all);
     free(all.list);
 }
 
@@ -513,9 +413,10 @@ static enum pdl_status collect(pdl_arena *a, struct points *s,
                                struct pdl_search_result *out,
                                struct pdl_err *err)
 {
-    struct best all = {.cap = s->top, .front = s->opt->goal == PDL_GOAL_PARETO};
+    struct oracle_best all = {.cap = s->top,
+                              .front = s->opt->goal == PDL_GOAL_PARETO};
 
-    all.list = PDL_NEW(a, struct kept, s->top);
+    all.list = PDL_NEW(a, struct oracle_kept, s->top);
     out->list = PDL_NEW(a, struct pdl_found, s->top);
     if (!all.list || !out->list)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
@@ -523,7 +424,7 @@ static enum pdl_status collect(pdl_arena *a, struct points *s,
         const struct mesh *m = &s->mesh[i];
 
         for (int64_t k = 0; k < m->best.n; k++)
-            keep(&all, &m->best.list[k]);
+            oracle_best_keep(&all, &m->best.list[k]);
         out->points += oracle_axes_count(&s->axes, m->point);
         out->evaluated += m->evaluated;
         out->refused += m->refused;
@@ -539,7 +440,7 @@ static enum pdl_status collect(pdl_arena *a, struct points *s,
         out->pieces_s += m->pieces_s;
     }
     out->pruned = out->refused + out->too_large + out->too_slow;
-    qsort(all.list, (size_t)all.n, sizeof all.list[0], by_rank);
+    oracle_best_sort(&all);
     for (int64_t i = 0; i < all.n; i++) {
         struct pdl_strategy as;
 
