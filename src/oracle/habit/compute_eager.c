@@ -21,7 +21,7 @@
 /* Nodes of one block lie within so many of each other. */
 enum { NEAR = 6 };
 
-static bool is_torch(const struct oracle *o)
+bool oracle_is_eager(const struct oracle *o)
 {
     return o->opt->framework && o->opt->framework->torch && !o->opt->compile &&
            o->opt->parameters != PDL_IDEAL;
@@ -80,7 +80,7 @@ double oracle_eager_floor(const struct oracle *o, int op, int64_t rank)
 {
     const struct pdl_node *n = node_of(o, op);
 
-    if (!is_torch(o) || !n || o->p->forward_op[o->p->ops[op].node] < 0)
+    if (!oracle_is_eager(o) || !n || o->p->forward_op[o->p->ops[op].node] < 0)
         return 0;
     return pdl_op_id(n->op) == PDL_ID_MAX_POOL
                ? max_pool(o, n, &o->p->ops[op], rank)
@@ -90,7 +90,7 @@ double oracle_eager_floor(const struct oracle *o, int op, int64_t rank)
 
 bool oracle_eager_first(const struct oracle *o)
 {
-    return is_torch(o) && o->opt->framework->channels_first &&
+    return oracle_is_eager(o) && o->opt->framework->channels_first &&
            o->pe.item_bytes > 2 && !o->pe.core && o->pe.clock_hz > 0;
 }
 
@@ -129,7 +129,7 @@ double oracle_eager_norm(const struct oracle *o, int op, int64_t rank,
     struct pdl_box b;
     double t;
 
-    if (!is_torch(o) || !n || x->nin < 1 || o->pe.core ||
+    if (!oracle_is_eager(o) || !n || x->nin < 1 || o->pe.core ||
         pdl_op_id(n->op) != PDL_ID_BATCH_NORM || !(o->pe.clock_hz > 0))
         return 0;
     pdl_plan_box(o->p, x->in[0], rank, &b);
@@ -151,7 +151,8 @@ bool oracle_eager_view(const struct oracle *o, int op)
 {
     const struct pdl_node *n = node_of(o, op);
 
-    return is_torch(o) && n && o->p->ops[op].pass == PDL_FORWARD && is_crop(n);
+    return oracle_is_eager(o) && n && o->p->ops[op].pass == PDL_FORWARD &&
+           is_crop(n);
 }
 
 /* Tokens, or an image whose blocks normalise pixel by pixel (ConvNeXt, Swin):
@@ -177,7 +178,7 @@ double oracle_eager_streams(const struct oracle *o, int op)
 
     if (!f || o->opt->compile)
         return 1;
-    if (is_torch(o) && is_tokens(o, op))
+    if (oracle_is_eager(o) && is_tokens(o, op))
         tokens = o->pe.item_bytes <= 2 ? f->token_streams16 : f->token_streams;
     if (tokens > 0)
         return tokens;
@@ -318,7 +319,7 @@ double oracle_eager_more(const struct oracle *o, int op, int64_t rank)
         return 0;
     if (!n)
         return loss(o, x, rank);
-    if (!is_torch(o))
+    if (!oracle_is_eager(o))
         return 0;
     if (pdl_op_id(n->op) == PDL_ID_ATTENTION)
         return heads(o, n, x, rank);
@@ -336,7 +337,7 @@ int64_t oracle_eager_indices(const struct oracle *o,
     enum pdl_op_id id =
         x->node < 0 ? PDL_ID_OTHER : pdl_op_id(o->p->model->nodes[x->node].op);
 
-    if (!is_torch(o) || x->kind != PDL_PLAN_OP_COMPUTE || x->node < 0 ||
+    if (!oracle_is_eager(o) || x->kind != PDL_PLAN_OP_COMPUTE || x->node < 0 ||
         o->p->forward_op[x->node] < 0)
         return 0;
     if (id == PDL_ID_RELU6 && x->pass == PDL_FORWARD && x->nout > 0)
@@ -346,16 +347,6 @@ int64_t oracle_eager_indices(const struct oracle *o,
         return 0;
     f = &o->p->ops[o->p->forward_op[x->node]];
     return pdl_plan_elements(o->p, f->out[0], rank) * (int64_t)sizeof(int64_t);
-}
-
-int oracle_eager_gradient(const struct oracle *o)
-{
-    return is_torch(o) ? 4 : 0;
-}
-
-bool oracle_eager_unfused(const struct oracle *o)
-{
-    return is_torch(o);
 }
 
 /* Beside its own call, in 16 bits a product casts its input and its bias, or
@@ -370,7 +361,7 @@ static int smaller_calls(const struct oracle *o, const struct pdl_node *n,
     bool narrow = o->pe.item_bytes <= 2;
     int kernel = ORACLE_CALL * 9 / 20;
 
-    if (!n || !is_torch(o))
+    if (!n || !oracle_is_eager(o))
         return 0;
     if (pdl_op_id(n->op) == PDL_ID_CONV)
         return n->attr.no_bias ? 0 : narrow ? 2 * kernel : kernel;
@@ -410,7 +401,7 @@ int oracle_issued(const struct oracle *o, int op)
 double oracle_eager_update(const struct oracle *o)
 {
     /* p += g; with momentum m = m * mu, m += g, p += m: a kernel each */
-    return is_torch(o) && o->opt->optimizer_slots < 2
+    return oracle_is_eager(o) && o->opt->optimizer_slots < 2
                ? 12 + 20.0 * o->opt->optimizer_slots
                : 0;
 }

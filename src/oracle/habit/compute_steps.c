@@ -90,7 +90,7 @@ void oracle_steps_settle(struct oracle *o)
     const struct pdl_model *m = o->p->model;
 
     o->in_steps = o->relative = o->waits = false;
-    if (!oracle_eager_unfused(o) || !(f->steps || f->steps_if_missing))
+    if (!oracle_is_eager(o) || !(f->steps || f->steps_if_missing))
         return;
     for (int i = 0; i < m->nnodes; i++) {
         o->relative |= is_biased(m, &m->nodes[i]);

@@ -88,7 +88,7 @@ static double streams(const struct oracle *o, bool back)
 
     if (o->pe16.item_bytes > 2 && !graph) /* which counts its own */
         return (back ? WIDE_BACK : WIDE) + (drop ? WIDE_DROPOUT : 0);
-    if (oracle_eager_unfused(o))
+    if (oracle_is_eager(o))
         return back ? STEPS_BACK : STEPS;
     return SLOW * (back ? SOFTMAX_BACK + (drop ? DROPOUT + COPY_BACK : 0)
                         : SOFTMAX + (drop ? DROPOUT : 0));

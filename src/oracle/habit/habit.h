@@ -43,9 +43,11 @@ double oracle_shared(const struct oracle *o, int node);
 bool oracle_joins_fused(const struct oracle *o, const struct pdl_plan_op *add);
 /* compute.c: seconds of a local operation on one rank */
 double oracle_compute(const struct oracle *o, int op, int64_t rank);
-/* compute_eager.c: what eager PyTorch adds to an operation, the least its
- * kernel takes, how many times the bytes of the plan it streams, and the bytes
- * its optimizer moves for one weight (0: the plan's) */
+/* compute_eager.c: is it eager PyTorch, where scores pass through kernels one
+ * by one and gradients have 32 bits? What that adds to an operation, the least
+ * its kernel takes, how many times the bytes of the plan it streams, and the
+ * bytes its optimizer moves for one weight (0: the plan's) */
+bool oracle_is_eager(const struct oracle *o);
 double oracle_eager_more(const struct oracle *o, int op, int64_t rank);
 double oracle_eager_floor(const struct oracle *o, int op, int64_t rank);
 double oracle_eager_streams(const struct oracle *o, int op);
@@ -53,8 +55,6 @@ double oracle_eager_streams(const struct oracle *o, int op);
  * applies what it found; 0: no kernel of its own */
 double oracle_eager_norm(const struct oracle *o, int op, int64_t rank,
                          bool both);
-/* do scores pass through kernels one by one, in 32 bits? */
-bool oracle_eager_unfused(const struct oracle *o);
 /* do images lie channels first? */
 bool oracle_eager_first(const struct oracle *o);
 /* is it a view there, which costs nothing? */
@@ -69,11 +69,10 @@ bool oracle_runs_plans(const struct oracle *o);
  * is nothing that another framework has there. */
 void oracle_settle_pe(struct oracle *o);
 int oracle_issued_comm(const struct oracle *o, int op); /* of a collective */
-/* and what it holds: indices of largest elements, copies of what it overwrites,
- * bytes of a gradient (0: the plan's) */
+/* and what it holds: indices of largest elements, copies of what it overwrites
+ */
 int64_t oracle_eager_indices(const struct oracle *o,
                              const struct pdl_plan_op *x, int64_t rank);
-int oracle_eager_gradient(const struct oracle *o);
 /* compute_tensorflow.c: seconds of an operation (< 0: it is as elsewhere); what
  * is added to a product or to attention; is it part of the kernel before it;
  * and what an exchange of so many bytes waits and copies */

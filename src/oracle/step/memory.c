@@ -108,7 +108,8 @@ static int64_t gradient_size(const struct oracle *o, int t, int64_t bytes)
     int own = pdl_dtype_bits(o->p->tensors[t].dtype) / 8;
 
     int asked = o->opt->gradient_bytes > 0 ? o->opt->gradient_bytes
-                                           : oracle_eager_gradient(o);
+                : oracle_is_eager(o)       ? 4
+                                           : 0;
 
     if (buffer_bytes(o) > 0)
         return 0;
