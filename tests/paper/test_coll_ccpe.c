@@ -9,9 +9,9 @@
  * Where they do not, all 1000 calls are run with 3 draws; times apart by more
  * than 0.3 % are different states, and the log must be within 1 % of one of
  * them, which at least one draw in twenty came to. That is make paper; make
- * check has 3 draws of 12 calls (of the flat ring, whose messages are two
- * thirds of all, every third size), and rows that these do not decide are
- * counted and must be within 4 %.
+ * check has 3 draws of 12 calls, and rows that these do not decide are counted
+ * and must be within 4 %; of the flat ring, whose messages are two thirds of
+ * all and whose draws agree, one, at every third size.
  *
  * Energies as SimGrid's plugin samples them, from the first use of a link on.
  * Not compared: binomial-binomial (see the test of its bound in
@@ -122,8 +122,9 @@ static enum verdict judge(const char *what, const struct paper_run *row,
                           double want, struct draws *d)
 {
     bool all = getenv("PDL_PAPER") != NULL;
+    bool flat = strcmp(row->alg, "ring") == 0;
 
-    *d = draw(row, FEW_CALLS, all ? DRAWS : QUICK_DRAWS);
+    *d = draw(row, FEW_CALLS, all ? DRAWS : flat ? 1 : QUICK_DRAWS);
     if (agree(d))
         return in_a_state(what, d, want, ONE_STATE) ? RIGHT : WRONG;
     if (!all)
