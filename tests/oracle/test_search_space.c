@@ -203,7 +203,7 @@ static void the_best_of_a_better_machine_is_never_slower(void **st)
     enum { NQUESTIONS = sizeof questions / sizeof questions[0] };
 
     (void)st;
-    for (int i = 0; i < effort(2, 3, NQUESTIONS); i++)
+    for (int i = 0; i < effort(1, 3, NQUESTIONS); i++)
         for (int m = 0; m < effort(1, 1, 2); m++) {
             struct asked q = questions[i];
             double before;
