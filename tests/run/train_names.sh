@@ -82,5 +82,14 @@ refused "model.layers.2.input_layernorm.weight is not there" "llama:${llama/laye
 refused "freeze: no weight is called 'layer.0" "llama:$llama" --freeze 'layer.0.*'
 refused "names timm: no table has all weights" "llama:$llama" --names timm --save "$dir/c.safetensors"
 refused "has neither model.safetensors nor" "llama:$llama" --load "$dir"
+python3 - "$a" "$dir/nan.safetensors" <<'E'
+import json, struct, sys
+x = bytearray(open(sys.argv[1], "rb").read())
+n = struct.unpack("<Q", x[:8])[0]
+at = json.loads(x[8:8 + n])["model.norm.weight"]["data_offsets"][1] - 4
+x[8 + n + at:8 + n + at + 4] = struct.pack("<f", float("nan"))
+open(sys.argv[2], "wb").write(x)
+E
+refused "nan.safetensors: model.norm.weight holds a NaN" "llama:$llama" --load "$dir/nan.safetensors"
 train "llama:${llama/layers=2/layers=3}" --load "$a" --partial || bad=1
 exit $bad

@@ -281,6 +281,31 @@ static struct pdl_box with_ones(const struct pdl_box *b, int rank)
     return wide;
 }
 
+/* All bits of the exponent are set where a number is none, or infinite. */
+static bool all_finite(enum pdl_dtype t, const void *at, int64_t n)
+{
+    static const struct {
+        enum pdl_dtype dtype;
+        uint64_t exponent;
+    } floats[] = {{PDL_F32, 0x7f800000},
+                  {PDL_BF16, 0x7f80},
+                  {PDL_F16, 0x7c00},
+                  {PDL_F64, UINT64_C(0x7ff) << 52}};
+    size_t bytes = (size_t)pdl_dtype_bits(t) / 8;
+    uint64_t mask = 0;
+
+    for (size_t i = 0; i < sizeof floats / sizeof floats[0]; i++)
+        mask = floats[i].dtype == t ? floats[i].exponent : mask;
+    for (int64_t i = 0; mask && i < n; i++) {
+        uint64_t v = 0;
+
+        memcpy(&v, (const char *)at + (size_t)i * bytes, bytes);
+        if ((v & mask) == mask)
+            return false;
+    }
+    return true;
+}
+
 static enum pdl_status read_place(struct loading *l,
                                   const struct pdl_weight_place *p,
                                   const struct pdl_train_part *part)
@@ -302,6 +327,11 @@ static enum pdl_status read_place(struct loading *l,
     run.theirs.data = buf;
     box = with_ones(&run.theirs.box, pdl_weights_tensor(l->w, k)->rank);
     st = pdl_weights_read(l->w, k, &box, buf, l->err);
+    if (st == PDL_OK &&
+        !all_finite(run.theirs.dtype, buf, pdl_box_volume(&run.theirs.box)))
+        st =
+            pdl_fail(l->err, PDL_EPARSE, "%s holds a NaN or an infinite number",
+                     pdl_weights_tensor(l->w, k)->name);
     if (st == PDL_OK)
         train_weights_copy(p, &run, part, true);
     free(buf);

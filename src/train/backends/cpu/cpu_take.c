@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Elements by numbers of the data, stretched dimensions, sums so far, places of
- * the largest. The first two are a map from each element of y to one of x, walked run by run of y's
- * last dimension; backward adds up along it, a sample by itself, so that sums
- * have one order whatever the threads. */
+ * the largest. The first two are a map from each element of y to one of x,
+ * walked run by run of y's last dimension; backward adds up along it, a sample
+ * by itself, so that sums have one order whatever the threads. */
 #include "train/backends/cpu/cpu.h"
 
 #include <string.h>
