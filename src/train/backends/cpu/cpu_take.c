@@ -266,22 +266,35 @@ struct sum_task {
     void *y;
 };
 
-#define SUM_LINE(name, type, wide)                                       \
-    static void name(const struct sum_kernel *k, const type *x, type *y) \
-    {                                                                    \
-        wide sum = 0;                                                    \
-                                                                         \
-        for (int64_t i = 0; i < k->n; i++) {                             \
-            int64_t at = (k->back ? k->n - 1 - i : i) * k->step;         \
-            wide next = sum + (wide)x[at];                               \
-                                                                         \
-            y[at] = (type)(k->others ? sum : next);                      \
-            sum = next;                                                  \
-        }                                                                \
+static int64_t from_start(const struct sum_kernel *k, int64_t i)
+{
+    return (k->back ? k->n - 1 - i : i) * k->step;
+}
+
+static void sum_f32(const struct sum_kernel *k, const float *x, float *y)
+{
+    double sum = 0;
+
+    for (int64_t i = 0; i < k->n; i++) {
+        int64_t at = from_start(k, i);
+        double next = sum + (double)x[at];
+
+        y[at] = (float)(k->others ? sum : next);
+        sum = next;
     }
-SUM_LINE(sum_f32, float, double)
-SUM_LINE(sum_i32, int32_t, int64_t)
-#undef SUM_LINE
+}
+
+static void sum_i32(const struct sum_kernel *k, const int32_t *x, int32_t *y)
+{
+    int64_t sum = 0;
+
+    for (int64_t i = 0; i < k->n; i++) {
+        int64_t at = from_start(k, i), next = sum + x[at];
+
+        y[at] = (int32_t)(k->others ? sum : next);
+        sum = next;
+    }
+}
 
 static void some_lines(const void *ctx, int64_t from, int64_t to)
 {
