@@ -1,9 +1,10 @@
 #!/bin/bash
-# check-gpu.sh BUILD [-o REPORT] [--work DIR] [PART ...]: what only a machine with
-# a GPU can say, in a dated report (doc/gpu-report.md): every kernel against the
-# reference, ten losses against the cpu backend, ranks that share the GPU under
-# every strategy, faults, compute-sanitizer, the projection, the speed. Parts that
-# are run one by one meet in one report if DIR is kept.
+# check-gpu.sh BUILD [-o REPORT] [--work DIR] [PART ...]: what only a machine
+# with a GPU can say, in a dated report (doc/gpu-report.md): every kernel
+# against the reference, ten losses against the cpu backend, ranks that share
+# the GPU under every strategy, faults, compute-sanitizer, the projection, the
+# speed.
+# Parts that are run one by one meet in one report if DIR is kept.
 # Exit 1: something is wrong, 77: there is no GPU.
 here=$(cd "$(dirname "$0")/.." && pwd)
 build=$(realpath "${1:-$here/build}")

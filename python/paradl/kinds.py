@@ -345,6 +345,7 @@ class Simulation(Result):
     critical_path: Result
     timeline: Result
     links: List[Result]
+    chakra: Result
 
 
 class Validation(Result):

@@ -38,7 +38,7 @@ done
 $paradl plan $data/hf/gpt-oss-20b.json --system dgx-h100 --pes 64 --batch 128 --report oss.html >/dev/null && grep -m1 -o ' tokens, .*</title>' oss.html
 $paradl project gpt2 --system dgx-h100 --strategy data=8 --batch 64 --framework megatron --report p.html >/dev/null && grep -m1 -o ' tokens, .*</title>' p.html
 $paradl plan gpt2 --system dgx-h100:pe.price_per_hour=2.5 --pes 8 --batch 64 --tokens 15T --top 1 | grep -A1 'tokens:'
-# very many micro-batches are no work; more bytes than can be counted are refused
+# very many micro-batches are no work; bytes that cannot be counted are refused
 $paradl plan llama3.1-8b --system dgx-h100 --pes 64 --batch 1000000 --top 1 -q | grep -A1 '^\*'
 $paradl plan llama3.1-8b --system dgx-h100 --pes 64 --batch 9223372036854775807; echo "rc $?"
 # nothing fits: the nearest first, and who knows what would

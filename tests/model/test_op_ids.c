@@ -65,7 +65,7 @@ static void comparisons_and_what_nobody_knows_say_so(void **st)
                                "and or xor",
                                op->name),
                          (op->flags & PDL_OP_COMPARES) != 0);
-        assert_int_equal(lists("other", op->name),
+        assert_int_equal(lists("other gather", op->name),
                          (op->flags & PDL_OP_UNKNOWN) != 0);
     }
 }
