@@ -43,6 +43,7 @@ struct pdl_fed_task {
     int64_t start;    /* a travelling model, or PDL_FED_GLOBAL */
     int64_t version;  /* rounds done when it began: later, it is stale */
     double seconds;   /* that the clients' devices are said to need */
+    int64_t attempt;  /* how often the round has asked its client before */
     bool pooled;      /* their samples together, not one after the other */
     const char *lost; /* why nothing comes back: "dropped", "late"; NULL */
 };

@@ -101,6 +101,8 @@ static bool start(struct fed *f, struct fed_plan *p, struct under_way *u)
     if (p->failed)
         return false;
     t = &p->task[p->is.ntasks - 1];
+    for (int64_t i = 0; i < p->is.nvisits - 1; i++)
+        t->attempt += p->visit[i].client == c;
     fed_judge_task(f, p, t);
     u->lost = t->lost != NULL;
     u->end_s = b->now_s + (f->job->deadline_s > 0

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * SCAFFOLD (Karimireddy et al., ICML 2020), option II: client i keeps a control
- * variate c_i, the server their mean c, and every local step adds c - c_i to
- * its gradient, so that a client does not drift to its own optimum. After K
- * steps at rate lr from x to y, c_i becomes c_i - c + (x - y) / (K lr). That is
- * of plain SGD; with momentum it is an approximation. */
+ * SCAFFOLD (Karimireddy et al., ICML 2020), option II: client i has a control
+ * variate c_i (which the server keeps and sends here), the server their mean c,
+ * and every local step adds c - c_i to its gradient, so that a client does not
+ * drift to its own optimum. After K steps at rate lr from x to y, c_i becomes
+ * c_i - c + (x - y) / (K lr). That is of plain SGD; with momentum it is an
+ * approximation. */
 #include "fed/fed_priv.h"
 
 enum { CONTROL, CHANGE }; /* shelves */

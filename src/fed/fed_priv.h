@@ -31,6 +31,7 @@ struct fed_learner_options {
     const struct pdl_model *model;
     const pdl_io *io;
     int64_t batch, test_batch;
+    bool untested; /* nothing is opened for tests */
     const char *optimizer, *backend;
     const struct pdl_augment *normalise; /* NULL: none; outlives it */
     uint64_t seed;
@@ -146,7 +147,8 @@ struct fed {
     double *sum, weight; /* of the round so far */
     double train_loss, train_samples;
     int64_t came, gone;
-    char lost[200]; /* clients whose models were no numbers */
+    char lost[200];  /* clients whose models were no numbers */
+    int64_t unnamed; /* ... that had no room there */
     /* where the run is */
     struct fed_plan plan;
     int64_t *live, nlive; /* tasks that something comes back of */
@@ -231,6 +233,8 @@ double fed_unit(const struct fed *f, enum fed_draw why, int64_t round,
 int64_t fed_samples(const struct fed *f, int64_t client);
 int64_t fed_down_bytes(const struct fed *f); /* to a task, and back */
 int64_t fed_up_bytes(const struct fed *f);
+/* The round's number, another one each time that it asks a client again. */
+int64_t fed_turn(const struct fed_plan *p, const struct pdl_fed_task *t);
 /* Seconds of a task, and why nothing comes back of it. */
 void fed_judge_task(const struct fed *f, const struct fed_plan *p,
                     struct pdl_fed_task *t);
@@ -284,6 +288,7 @@ int64_t fed_history_width(const struct fed *f);
 double *fed_history_room(struct fed *f, int64_t rows); /* NULL latches */
 void fed_history_add(struct fed *f, const struct pdl_fed_line *l);
 void fed_history_tell(struct fed *f); /* all of them, again */
+double fed_history_last(const struct fed *f);
 /* weights.c: by name; of job.weights_in */
 enum pdl_status fed_weights_read(struct fed *f, struct pdl_err *err);
 enum pdl_status fed_weights_write(struct fed *f, const char *path,

@@ -75,6 +75,19 @@ static void tell_row(const struct fed *f, int64_t i)
                                         .group_accuracy = row + FIXED});
 }
 
+/* Right answers of the last test so far; NaN: there was none. */
+double fed_history_last(const struct fed *f)
+{
+    double last = NAN;
+
+    for (int64_t i = 0; i < f->nhistory; i++) {
+        const double *row = f->history + i * fed_history_width(f);
+
+        last = isnan(row[RIGHT]) ? last : row[RIGHT];
+    }
+    return last;
+}
+
 void fed_history_tell(struct fed *f)
 {
     for (int64_t i = 0; i < f->nhistory; i++) {

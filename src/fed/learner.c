@@ -250,7 +250,7 @@ static enum pdl_status open_tests(fed_learner *l, struct pdl_err *err)
     int test = pdl_dataset_split(d, "test");
     enum pdl_status st;
 
-    if (test < 0)
+    if (test < 0 || l->opt.untested)
         return PDL_OK;
     l->tests = d->split[test].samples;
     l->all = PDL_NEW(l->arena, int64_t, l->tests + 1);

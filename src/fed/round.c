@@ -231,6 +231,11 @@ static double parts_seconds(const struct fed *f, const struct fed_plan *p,
     return sum + link;
 }
 
+int64_t fed_turn(const struct fed_plan *p, const struct pdl_fed_task *t)
+{
+    return p->is.round + (t->attempt << 32);
+}
+
 void fed_judge_task(const struct fed *f, const struct fed_plan *p,
                     struct pdl_fed_task *t)
 {
@@ -240,7 +245,7 @@ void fed_judge_task(const struct fed *f, const struct fed_plan *p,
                   : f->alg->exchanged ? parts_seconds
                                       : visits_seconds)(f, p, t);
     for (int64_t i = t->first; i < t->first + t->nvisits && !t->pooled; i++)
-        drops = drops || fed_unit(f, FED_DRAW_DROP, p->is.round,
+        drops = drops || fed_unit(f, FED_DRAW_DROP, fed_turn(p, t),
                                   p->visit[i].client) < f->job->drop;
     if (drops)
         t->lost = "dropped";

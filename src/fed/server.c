@@ -83,6 +83,7 @@ static enum pdl_status open_learner(struct fed *f, struct pdl_err *err)
         .seed = o->seed,
         .strategy = o->strategy,
         .threads = o->threads,
+        .untested = f->dry || o->test_samples < 0,
         .distils = f->alg->distils,
         .pulls = f->alg->teach && !f->alg->distils,
         .parts = f->alg->parts_key > 0
@@ -246,6 +247,17 @@ static void clear_round(struct fed *f)
     f->weight = f->train_loss = f->train_samples = 0;
     f->came = f->gone = f->next = 0;
     f->lost[0] = '\0';
+    f->unnamed = 0;
+}
+
+static void note_gone(struct fed *f)
+{
+    char more[40] = "";
+
+    if (f->unnamed > 0)
+        snprintf(more, sizeof more, " and %lld more", (long long)f->unnamed);
+    fed_note(f, "round %lld: no numbers came back from client%s%s",
+             (long long)f->sum_up.rounds + 1, f->lost, more);
 }
 
 /* All that comes back has come. */
@@ -257,8 +269,7 @@ static enum pdl_status end_round(struct fed *f, struct pdl_fed_line *line,
     if (f->rank == 0) {
         (f->alg->end ? f->alg->end : fed_mean)(f);
         if (f->gone > 0)
-            fed_note(f, "round %lld: no numbers came back from client%s",
-                     (long long)f->sum_up.rounds + 1, f->lost);
+            note_gone(f);
         if (f->came == 0 && !f->alg->waits)
             fed_note(f, "round %lld: nothing came back, the model stays",
                      (long long)f->sum_up.rounds + 1);
@@ -344,7 +355,10 @@ static void tell_start(struct fed *f)
 {
     int64_t clients = f->job->partition.clients;
 
-    if (f->done > 0 && f->sum_up.rounds >= f->job->rounds)
+    if (f->done > 0 && f->sum_up.reached)
+        fed_note(f, "resumed after round %lld, which reached the target",
+                 (long long)f->sum_up.rounds);
+    else if (f->done > 0 && f->sum_up.rounds >= f->job->rounds)
         fed_note(f, "resumed after the last of %lld rounds",
                  (long long)f->sum_up.rounds);
     else if (f->done > 0)
@@ -362,15 +376,18 @@ static void tell_start(struct fed *f)
 /* What rank 0 read from a checkpoint, to all. */
 static enum pdl_status go_on(struct fed *f, struct pdl_err *err)
 {
+    double last = fed_history_last(f);
     double where[] = {(double)f->sum_up.rounds, (double)f->next,
-                      (double)f->done, f->sum_up.seconds};
+                      (double)f->done, f->sum_up.seconds,
+                      f->job->target > 0 && last >= f->job->target};
     enum pdl_status st = PDL_OK;
 
     if (f->ranks > 1)
-        st = pdl_comm_broadcast(f->comm, where, 4, PDL_COMM_F64, 0, err);
+        st = pdl_comm_broadcast(f->comm, where, 5, PDL_COMM_F64, 0, err);
     f->sum_up.rounds = (int64_t)where[0];
     f->next = (int64_t)where[1];
     f->done = (int64_t)where[2];
+    f->sum_up.reached = where[4] > 0;
     f->sum_up.resumed_at = f->done;
     if (st == PDL_OK)
         st = fed_all_well(f, replay(f, err), err);

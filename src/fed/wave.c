@@ -105,7 +105,7 @@ static struct fed_lesson lesson_of(struct fed *f, int64_t task, int64_t visit,
     const struct pdl_fed_job *o = f->job;
     const struct pdl_fed_task *t = &f->plan.task[task];
     const struct pdl_fed_visit *v = &f->plan.visit[visit];
-    int64_t round = f->plan.is.round;
+    int64_t round = fed_turn(&f->plan, t);
     struct fed_lesson x = {
         .ids = o->partition.sample + o->partition.first[v->client],
         .n = fed_samples(f, v->client),
@@ -182,12 +182,15 @@ static void name_lost(struct fed *f, const struct pdl_fed_task *t)
     size_t at = strlen(f->lost);
 
     f->gone++;
-    for (int64_t i = t->first; i < t->first + t->nvisits; i++)
+    for (int64_t i = t->first; i < t->first + t->nvisits; i++) {
         if (at + 24 < sizeof f->lost) {
             snprintf(f->lost + at, sizeof f->lost - at, " %lld",
                      (long long)f->plan.visit[i].client);
             at = strlen(f->lost);
+        } else {
+            f->unnamed++;
         }
+    }
 }
 
 static void take(struct fed *f, int64_t task, const struct fed_grade *grade)

@@ -327,6 +327,32 @@ static void a_stopped_run_goes_on_with_the_same_bits(void **state)
     small_close(&s);
 }
 
+/* Taken up again a run whose target was reached trains no further. */
+static void a_target_stays_reached(void **state)
+{
+    struct pdl_fed_summary sum;
+    struct bytes first, again;
+    char folder[100];
+    struct small s;
+
+    (void)state;
+    snprintf(folder, sizeof folder, "%s/target", dir);
+    small_open(&s, 160, true, "iid", 4);
+    s.job.rounds = 5;
+    s.job.target = 1e-6;
+    s.job.checkpoint = folder;
+    first = run(s.job, 2, &sum);
+    assert_true(sum.reached && sum.rounds < 5);
+    s.job.resume = true;
+    again = run(s.job, 1, &sum);
+    assert_true(sum.reached && same(first, again));
+    s.job.target = 1; /* another target is another matter */
+    free(run(s.job, 2, &sum).at);
+    assert_true(sum.rounds > 1);
+    forget_folder(folder);
+    small_close(&s);
+}
+
 /* The page of a resumed run is of the whole run. */
 static void a_resumed_run_tells_of_all_rounds(void **state)
 {
@@ -683,6 +709,7 @@ int main(void)
         cmocka_unit_test(algorithms_meet_where_they_should),
         cmocka_unit_test(any_number_of_workers_gives_the_same_bits),
         cmocka_unit_test(a_stopped_run_goes_on_with_the_same_bits),
+        cmocka_unit_test(a_target_stays_reached),
         cmocka_unit_test(a_resumed_run_tells_of_all_rounds),
         cmocka_unit_test(a_killed_run_goes_on_with_the_same_bits),
         cmocka_unit_test(clients_may_have_several_devices),

@@ -21,6 +21,10 @@ static void dropouts_fill_no_buffer(void **state)
     assert_int_equal(pdl_fed_project(&s.job, &x, &err), PDL_OK);
     assert_true(x.tasks - x.lost >= 20 * 5);
     assert_true(x.tasks - x.lost <= 20 * 5 + 10);
+    /* who is asked again has a chance of its own: 9 of 10 are lost, no more */
+    s.job.drop = 0.9;
+    assert_int_equal(pdl_fed_project(&s.job, &x, &err), PDL_OK);
+    assert_true(x.tasks - x.lost >= 20 * 5 && x.tasks < 20 * 5 * 20);
     s.job.deadline_s = 1e-6;
     assert_int_equal(pdl_fed_project(&s.job, &x, &err), PDL_OK);
     assert_true(x.lost == x.tasks && x.total_s > 0);

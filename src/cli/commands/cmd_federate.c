@@ -15,7 +15,8 @@ enum {
     MAX_RANKS = 100000,
     MAX_THREADS = 1024,
     RESTARTS = 3,
-    MILLION = 1000000
+    MILLION = 1000000,
+    MOST_ROUNDS = 1000000000
 };
 
 static bool is_share(double x)
@@ -33,6 +34,9 @@ static enum pdl_status check_numbers(const struct federate_options *o,
     if (o->rounds < 0 || o->only < 0 || o->first_round < 0)
         return pdl_fail(err, PDL_EINVAL,
                         "--rounds, --only, --first-round: from 0");
+    if (o->rounds > MOST_ROUNDS || o->first_round > MOST_ROUNDS)
+        return pdl_fail(err, PDL_EINVAL, "--rounds, --first-round: at most %d",
+                        (int)MOST_ROUNDS);
     if (o->speed > 0 && !(o->speed >= 1e-6 && o->speed <= 1e18))
         return pdl_fail(err, PDL_EINVAL, "--speed: from 1e-6 to 1e18");
     if (!(o->spread >= 0 && o->spread <= 10))
