@@ -236,11 +236,25 @@ def class_token(c, x, w):
     return torch.cat([w[0].expand(x.shape[0], 1, -1), x], 1)
 
 
+def cumsum(c, x, w):
+    axis = c["axis"] + 1
+    back, without = (c["dims"] + [0, 0])[:2]
+    y = x.flip(axis) if back else x
+    y = y.cumsum(axis) - (y if without else 0)
+    return y.flip(axis) if back else y
+
+
+def argmax(c, x, w):
+    y = x.argmax(c["axis"] + 1, keepdim=c["keep_dims"])
+    return y.to(x.dtype) + 0 * x.sum()
+
+
 ONE = {
     "conv": conv, "conv_transpose": conv_transpose, "max_pool": max_pool,
     "avg_pool": avg_pool, "layer_norm": layer_norm, "rms_norm": rms_norm,
     "rope": rope, "slice_heads": slice_heads, "prelu": prelu, "scale": scale, "pad": pad,
-    "batch_norm": batch_norm, "class_token": class_token,
+    "batch_norm": batch_norm, "class_token": class_token, "cumsum": cumsum,
+    "argmax": argmax,
     "linear": lambda c, x, w: F.linear(x, *w),
     "group_norm": lambda c, x, w: F.group_norm(x, c["groups"], *w, eps=c["epsilon"] or 1e-5),
     "instance_norm": lambda c, x, w: F.instance_norm(x, None, None, *w, eps=c["epsilon"] or 1e-5),
@@ -257,6 +271,7 @@ ONE = {
     "adaptive_avg_pool": lambda c, x, w: F.adaptive_avg_pool2d(x, c["dims"]),
     "flatten": lambda c, x, w: x.flatten(1),
     "reshape": lambda c, x, w: x.reshape([x.shape[0]] + c["dims"]),
+    "expand": lambda c, x, w: x.expand([x.shape[0]] + c["dims"]),
     "squeeze": lambda c, x, w: x.squeeze(c["dims"][0] + 1),
     "unsqueeze": lambda c, x, w: x.unsqueeze(c["dims"][0] + 1),
     "transpose": lambda c, x, w: perms(c, x),
@@ -311,8 +326,25 @@ def chosen(c, x):
     return y + 0 * sum(a.sum() for a in x)
 
 
+def placed(x, at, axis):
+    """Whole numbers; those below 0 count from the end."""
+    at = at.detach().long()
+    return at + (at < 0) * x.shape[axis]
+
+
+def taken(c, x, at):
+    axis = c["axis"] + 1
+    at = placed(x, at, axis)
+    if c["op"] == "take":
+        return x.gather(axis, at)
+    return torch.stack([one[(slice(None),) * (axis - 1) + (where,)]
+                        for one, where in zip(x, at)])
+
+
 def run(c, x, w):
     op = c["op"]
+    if op in ("take", "take_rows"):
+        return [taken(c, *x)]
     if op == "gelu" and c["by_tanh"]:
         return [F.gelu(x[0], approximate="tanh")]
     if op in UNARY:
