@@ -388,23 +388,37 @@ static enum pdl_status probe(const struct calibration *c, pdl_comm *one,
     return st == PDL_OK ? pdl_comm_barrier(c->comm, err) : st;
 }
 
+/* A smaller device has no room for some, a library no kernel: the others still
+ * say how fast it is, if they are most. */
+static enum pdl_status leave_out(const struct calibration *c, int which,
+                                 int *missing, enum pdl_status st,
+                                 const struct pdl_err *err)
+{
+    if (st == PDL_OK || !c->device || ++*missing > run_probes(*c->large) / 4)
+        return st;
+    fprintf(stderr, "%sprobe network %d is left out: %s\n",
+            c->progress ? "\r\033[K" : "", which + 1, err->msg);
+    return PDL_OK;
+}
+
 enum pdl_status run_calibrate_train(const struct calibration *c,
                                     struct pdl_err *err)
 {
+    int n = run_probes(*c->large), missing = 0;
     pdl_comm *alone = NULL;
     enum pdl_status st = pdl_comm_create_memory(1, NULL, &alone, err);
 
-    for (int i = 0; i < run_probes(*c->large) && st == PDL_OK; i++) {
+    for (int i = 0; i < n && st == PDL_OK; i++) {
         pdl_arena *a;
 
-        if (!run_chosen(c, i, run_probes(*c->large)))
+        if (!run_chosen(c, i, n))
             continue;
         a = pdl_arena_create((size_t)1 << 30);
         if (c->rank == 0 && c->progress)
-            fprintf(stderr, "\r\033[Kprobe network %d of %d", i + 1,
-                    run_probes(*c->large));
+            fprintf(stderr, "\r\033[Kprobe network %d of %d", i + 1, n);
         st = a ? probe(c, alone, i, a, err)
                : pdl_fail(err, PDL_ENOMEM, "out of memory");
+        st = leave_out(c, i, &missing, st, err);
         pdl_arena_destroy(a);
     }
     if (c->rank == 0 && c->progress)

@@ -51,9 +51,24 @@ static const struct cuda_op ops[] = {
 };
 // clang-format on
 
+/* Kernels speak in the driver's numbers, of which those of libraries lie above
+ * all. */
+cudaError_t train_cuda_said(enum cuda_said by, int status)
+{
+    return status ? (cudaError_t)((int)by + status) : cudaGetLastError();
+}
+
 enum pdl_status train_cuda_fail(struct pdl_err *err, cudaError_t e,
                                 const char *what)
 {
+    int status = (int)e;
+    bool dnn = status >= CUDA_SAID_DNN;
+
+    if (status >= CUDA_SAID_BLAS)
+        return pdl_fail(err, PDL_ENOENV,
+                        "device cuda: %.100s: %s refuses it, status %d", what,
+                        dnn ? "cuDNN" : "cuBLASLt",
+                        status - (dnn ? CUDA_SAID_DNN : CUDA_SAID_BLAS));
     return pdl_fail(err,
                     e == cudaErrorMemoryAllocation ? PDL_ENOMEM : PDL_ENOENV,
                     "device cuda: %.100s: %.200s", what, cudaGetErrorString(e));

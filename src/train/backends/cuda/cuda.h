@@ -264,6 +264,8 @@ enum pdl_status train_cuda_on_host(struct cuda_state *s,
                                    const struct train_call *c,
                                    struct train_kernel **out,
                                    struct pdl_err *err);
+enum cuda_said { CUDA_SAID_BLAS = 100000, CUDA_SAID_DNN = 200000 };
+cudaError_t train_cuda_said(enum cuda_said by, int status);
 enum pdl_status train_cuda_fail(struct pdl_err *err, cudaError_t e,
                                 const char *what);
 

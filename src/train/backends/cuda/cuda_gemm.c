@@ -272,9 +272,8 @@ cudaError_t train_cuda_multiply(const struct cuda_state *s,
 {
     const void *ab[] = {a, b};
 
-    return run(s, p, &p->algo, ab, more, c, scratch) == CUBLAS_STATUS_SUCCESS
-               ? cudaGetLastError()
-               : cudaErrorUnknown;
+    return train_cuda_said(CUDA_SAID_BLAS,
+                           (int)run(s, p, &p->algo, ab, more, c, scratch));
 }
 
 static cudaError_t forward(const struct cuda_kernel *k, void *const *in,

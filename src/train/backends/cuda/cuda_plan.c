@@ -386,7 +386,6 @@ cudaError_t train_cuda_convolve(const struct cuda_state *s,
                : c->way == CUDA_SCATTER ? CUDA_FINE
                                         : CUDA_WEIGHT],
             work);
-    return execute(s->dnn, c->plan, at, work) == CUDNN_STATUS_SUCCESS
-               ? cudaSuccess
-               : cudaErrorUnknown;
+    return train_cuda_said(CUDA_SAID_DNN,
+                           (int)execute(s->dnn, c->plan, at, work));
 }

@@ -427,10 +427,10 @@ static cudaError_t run_forward(const struct cuda_kernel *k, void *const *in,
                   &scale, &never};
 
     (void)when;
-    return train_cuda_execute(k->s->dnn, x->plan, x->a.causal ? 7 : 6, ids, at,
-                              scratch) == CUDNN_STATUS_SUCCESS
-               ? cudaGetLastError()
-               : cudaErrorUnknown;
+    return train_cuda_said(
+        CUDA_SAID_DNN,
+        (int)train_cuda_execute(k->s->dnn, x->plan, x->a.causal ? 7 : 6, ids,
+                                at, scratch));
 }
 
 static cudaError_t run_backward(const struct cuda_kernel *k, void *const *in,
@@ -452,11 +452,10 @@ static cudaError_t run_backward(const struct cuda_kernel *k, void *const *in,
     (void)when;
     if (e != cudaSuccess)
         return e;
-    return train_cuda_execute(k->s->dnn, x->plan, x->a.causal ? 14 : 13, ids,
-                              at,
-                              acc + sum_bytes(&x->a)) == CUDNN_STATUS_SUCCESS
-               ? cudaGetLastError()
-               : cudaErrorUnknown;
+    return train_cuda_said(
+        CUDA_SAID_DNN,
+        (int)train_cuda_execute(k->s->dnn, x->plan, x->a.causal ? 14 : 13, ids,
+                                at, acc + sum_bytes(&x->a)));
 }
 
 bool train_cuda_make_sdpa(struct cuda_kernel *k)
