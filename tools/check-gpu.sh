@@ -56,6 +56,8 @@ kernels() {
 losses() {
     as_cpu lenet5 0.01 32 lenet5
     as_cpu resnet18 1e-4 8 resnet18:input=64,classes=10
+    as_cpu mobilenet 1e-4 8 mobilenet-v3-small:input=64,classes=10
+    as_cpu densenet 1e-4 8 densenet121:input=64,classes=10
     as_cpu gpt 0.01 8 gpt:layers=4,hidden=256,heads=8,vocab=512,seq=128 --optimizer adamw --clip 1
 }
 

@@ -259,6 +259,37 @@ static const struct layer expanding[] = { /* from 3 x 176 x 176 */
     CONV(1104, 1, 1), {"batch_norm", 0, 0, 0}, {"relu6", 0, 0, 0},
     {"global_avg_pool", 0, 0, 0}, END(700),
 };
+/* Powers of two, which fill a device's tiles, as most networks have them; their
+ * images and batches are others. */
+static const struct layer even[] = { /* from 3 x 88 x 88 */
+    CONV(64, 3, 1), NORM, {"save", 0, 0, 0}, CONV(64, 3, 1), NORM,
+    CONV(64, 3, 1), {"batch_norm", 0, 0, 0}, {"add", 0, 0, 0}, {"relu", 0, 0, 0},
+    CONV(128, 3, 2), NORM, {"save", 0, 0, 0}, CONV(128, 3, 1),
+    {"batch_norm", 0, 0, 0}, {"add", 0, 0, 0}, {"relu", 0, 0, 0},
+    CONV(256, 1, 2), NORM, CONV(256, 3, 1), NORM, CONV(256, 3, 1), NORM,
+    CONV(512, 3, 2), NORM, CONV(512, 3, 1), NORM, {"global_avg_pool", 0, 0, 0},
+    END(500),
+};
+static const struct layer even_narrow_and_wide[] = { /* from 3 x 160 x 160 */
+    CONV(64, 7, 2), NORM, {"max_pool", 0, 3, 2},
+    CONV(64, 1, 1), NORM, CONV(64, 3, 1), NORM, CONV(256, 1, 1),
+    {"batch_norm", 0, 0, 0}, {"save", 0, 0, 0}, CONV(64, 1, 1), NORM,
+    CONV(256, 1, 1), {"batch_norm", 0, 0, 0}, {"add", 0, 0, 0}, {"relu", 0, 0, 0},
+    CONV(128, 1, 1), NORM, CONV(128, 3, 2), NORM, CONV(512, 1, 1), NORM,
+    CONV(128, 1, 1), NORM, CONV(128, 3, 1), NORM, CONV(512, 1, 1), NORM,
+    CONV(256, 1, 1), NORM, CONV(256, 3, 2), NORM, CONV(1024, 1, 1), NORM,
+    CONV(256, 1, 1), NORM, CONV(256, 3, 1), NORM, CONV(1024, 1, 2), NORM,
+    CONV(2048, 1, 1), NORM, CONV(512, 1, 1), NORM, CONV(512, 3, 1), NORM,
+    CONV(2048, 1, 1), NORM, {"global_avg_pool", 0, 0, 0}, END(1000),
+};
+static const struct layer even_without_norms[] = { /* from 3 x 192 x 192 */
+    CONV(64, 3, 1), {"relu", 0, 0, 0}, CONV(64, 3, 1), {"relu", 0, 0, 0}, MAX2,
+    CONV(128, 3, 1), {"relu", 0, 0, 0}, CONV(128, 3, 1), {"relu", 0, 0, 0}, MAX2,
+    CONV(256, 3, 1), {"relu", 0, 0, 0}, CONV(256, 3, 1), {"relu", 0, 0, 0}, MAX2,
+    CONV(512, 3, 1), {"relu", 0, 0, 0}, CONV(512, 3, 1), {"relu", 0, 0, 0}, MAX2,
+    {"avg_pool", 0, 2, 2}, {"flatten", 0, 0, 0}, {"linear", 4096, 0, 0},
+    {"relu", 0, 0, 0}, {"linear", 1000, 0, 0},
+};
 static const struct probe device_probes[] = {
     {NULL, 384, 40, LAYERS(basic), MOMENTUM, true},
     {NULL, 160, 192, LAYERS(narrow_and_wide), MOMENTUM, true},
@@ -294,6 +325,10 @@ static const struct probe device_probes[] = {
     {NULL, 16, 272, LAYERS(upwards), MOMENTUM, true},
     {NULL, 64, 168, LAYERS(inverted), MOMENTUM, false},
     {NULL, 64, 152, LAYERS(groups), MOMENTUM, false},
+    {NULL, 160, 88, LAYERS(even), MOMENTUM, true},
+    {NULL, 192, 160, LAYERS(even_narrow_and_wide), MOMENTUM, true},
+    {NULL, 48, 192, LAYERS(even_without_norms), MOMENTUM, true},
+    {NULL, 32, 160, LAYERS(even_narrow_and_wide), MOMENTUM, false},
 };
 // clang-format on
 

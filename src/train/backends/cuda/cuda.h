@@ -133,7 +133,15 @@ struct cuda_kernel {
     cuda_go_fn *go;
     union {
         enum cuda_function function;
-        struct cuda_walk walk[8];
+        struct cuda_walk walk[2];
+        struct {
+            struct cuda_walk *walk;
+            int n;
+        } parts;
+        struct {
+            int64_t n, pixels, c;
+            int factor; /* input with one value for all pixels */
+        } scaled;
         struct cuda_pool pool;
         struct cuda_table table;
         struct cuda_attention attention;

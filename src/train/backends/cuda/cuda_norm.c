@@ -391,10 +391,10 @@ static cudaError_t image_mean(const struct cuda_kernel *k, void *const *in,
     (void)scratch, (void)when;
     for (int d = 1; d < t->rank; d++)
         of *= (float)t->dim[d];
-    return forward ? train_cuda_image_mean(train_cuda_stream(k), k->t, n, here,
-                                           c, of, in[0], out[0])
-                   : train_cuda_image_mean_back(train_cuda_stream(k), k->t, n,
-                                                here, c, of, in[0], out[0]);
+    return forward ? train_cuda_image_sums(train_cuda_stream(k), k->t, n, here,
+                                           c, of, in[0], NULL, out[0])
+                   : train_cuda_image_spread(train_cuda_stream(k), k->t, n,
+                                             here, c, of, NULL, in[0], out[0]);
 }
 
 bool train_cuda_make_image_mean(struct cuda_kernel *k)

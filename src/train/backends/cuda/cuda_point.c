@@ -135,40 +135,6 @@ static cudaError_t product(const struct cuda_kernel *k, void *const *in,
     return e;
 }
 
-bool train_cuda_make_mul(struct cuda_kernel *k)
-{
-    k->go = product;
-    return all_alike(k) && same_shapes(k) &&
-           (k->call.pass == PDL_FORWARD || k->op.nx == 2);
-}
-
-/* ---- moves ------------------------------------------------------------ */
-
-enum { WALKS = 8 };
-
-static cudaError_t walk(const struct cuda_kernel *k, void *const *in,
-                        void *const *out, void *scratch,
-                        const struct train_moment *when)
-{
-    bool forward = k->call.pass == PDL_FORWARD;
-    int many = forward == (pdl_op_id(k->call.node->op) == PDL_ID_SPLIT)
-                   ? k->call.nout
-                   : 1;
-    int size = k->t == CUDA_BF16 ? 2 : 4;
-    cudaError_t e = cudaSuccess;
-
-    (void)scratch, (void)when;
-    if (pdl_op_id(k->call.node->op) == PDL_ID_CONCAT)
-        many = forward ? k->call.nin : k->call.nout;
-    if (pdl_op_id(k->call.node->op) == PDL_ID_SPLIT)
-        many = forward ? k->call.nout : k->call.nin;
-    for (int i = 0; i < many && e == cudaSuccess; i++)
-        e = train_cuda_copy(train_cuda_stream(k), &k->u.walk[i], size,
-                            in[k->call.nin > 1 ? i : 0],
-                            out[k->call.nout > 1 ? i : 0]);
-    return e;
-}
-
 static bool is_whole(const struct cuda_kernel *k, const struct train_array *a,
                      int tensor)
 {
@@ -178,6 +144,112 @@ static bool is_whole(const struct cuda_kernel *k, const struct train_array *a,
         if (a->box.lo[d + 1] != 0 || a->box.hi[d + 1] != t->dim[d])
             return false;
     return a->box.ndims == t->rank + 1;
+}
+
+static cudaError_t scaled(const struct cuda_kernel *k, void *const *in,
+                          void *const *out, void *scratch,
+                          const struct train_moment *when)
+{
+    int64_t n = k->u.scaled.n, pixels = k->u.scaled.pixels, c = k->u.scaled.c;
+    bool forward = k->call.pass == PDL_FORWARD;
+    int factor = k->u.scaled.factor, x = forward ? 0 : k->op.x;
+    int y = forward ? 0 : train_gradient_of(&k->call, 1 - factor);
+    int d = forward ? -1 : train_gradient_of(&k->call, factor);
+    const void *spread = in[forward ? 1 - factor : k->op.dy];
+    cudaError_t e = cudaSuccess;
+
+    (void)scratch, (void)when;
+    if (y >= 0)
+        e = train_cuda_image_spread(train_cuda_stream(k), k->t, n, pixels, c, 1,
+                                    spread, in[x + factor], out[y]);
+    if (d >= 0 && e == cudaSuccess)
+        e = train_cuda_image_sums(train_cuda_stream(k), k->t, n, pixels, c, 1,
+                                  spread, in[x + 1 - factor], out[d]);
+    return e;
+}
+
+/* A value for each channel of an image. */
+static bool is_factor(const struct pdl_tensor *x, const struct pdl_tensor *y)
+{
+    for (int d = 0; d < y->rank && x->rank == y->rank; d++)
+        if (x->dim[d] != (d == 0 ? y->dim[0] : 1))
+            return false;
+    return x->rank == y->rank && y->rank > 1;
+}
+
+static bool is_image(const struct cuda_kernel *k, const struct train_array *a,
+                     int tensor)
+{
+    return a->channels_last && a->box.ndims > 2 && is_whole(k, a, tensor);
+}
+
+/* All of them whole: inputs or their gradients, one of which is spread. */
+static bool is_pair(const struct cuda_kernel *k, const struct train_array *x,
+                    int factor)
+{
+    const int *id = k->call.node->in;
+
+    return is_whole(k, &x[factor], id[factor]) &&
+           is_image(k, &x[1 - factor], id[1 - factor]);
+}
+
+static bool make_scaled(struct cuda_kernel *k)
+{
+    const struct pdl_node *n = k->call.node;
+    const struct pdl_tensor *t = k->call.model->tensors, *y = &t[n->out[0]];
+    bool forward = k->call.pass == PDL_FORWARD;
+    const struct train_array *whole =
+        forward ? &k->call.out[0] : &k->call.in[k->op.dy];
+    int factor = n->nin == 2 && is_factor(&t[n->in[1]], y);
+    bool both = n->nin == 2 && n->nweights == 0 && (forward || k->op.nx == 2);
+
+    if (!both || !train_cuda_typed(k) || !is_factor(&t[n->in[factor]], y) ||
+        memcmp(t[n->in[1 - factor]].dim, y->dim,
+               (size_t)y->rank * sizeof y->dim[0]) != 0 ||
+        !is_image(k, whole, n->out[0]) ||
+        !is_pair(k, &k->call.in[forward ? 0 : k->op.x], factor))
+        return false;
+    k->u.scaled.n = train_cuda_extent(whole, 0);
+    k->u.scaled.c = train_cuda_extent(whole, 1);
+    k->u.scaled.pixels =
+        train_array_elements(whole) / (k->u.scaled.n * k->u.scaled.c);
+    k->u.scaled.factor = factor;
+    k->go = scaled;
+    return true;
+}
+
+bool train_cuda_make_mul(struct cuda_kernel *k)
+{
+    k->go = product;
+    return make_scaled(k) || (all_alike(k) && same_shapes(k) &&
+                              (k->call.pass == PDL_FORWARD || k->op.nx == 2));
+}
+
+/* ---- moves ------------------------------------------------------------ */
+
+static cudaError_t walk(const struct cuda_kernel *k, void *const *in,
+                        void *const *out, void *scratch,
+                        const struct train_moment *when)
+{
+    (void)scratch, (void)when;
+    return train_cuda_copy(train_cuda_stream(k), &k->u.walk[0],
+                           k->t == CUDA_BF16 ? 2 : 4, in[0], out[0]);
+}
+
+/* One side is the whole, the other has the parts. */
+static cudaError_t move_parts(const struct cuda_kernel *k, void *const *in,
+                              void *const *out, void *scratch,
+                              const struct train_moment *when)
+{
+    cudaError_t e = cudaSuccess;
+
+    (void)scratch, (void)when;
+    for (int i = 0; i < k->u.parts.n && e == cudaSuccess; i++)
+        e = train_cuda_copy(train_cuda_stream(k), &k->u.parts.walk[i],
+                            k->t == CUDA_BF16 ? 2 : 4,
+                            in[k->call.nin > 1 ? i : 0],
+                            out[k->call.nout > 1 ? i : 0]);
+    return e;
 }
 
 static bool in_rows(const struct train_array *a)
@@ -288,7 +360,9 @@ static bool make_parts(struct cuda_kernel *k, bool concat)
         to_whole ? &k->call.out[0] : &k->call.in[0];
     int64_t at = 0;
 
-    if (!train_cuda_typed(k) || count > WALKS ||
+    k->u.parts.n = count;
+    k->u.parts.walk = PDL_NEW(k->s->arena, struct cuda_walk, count);
+    if (!k->u.parts.walk || !train_cuda_typed(k) ||
         (to_whole ? k->call.nin : k->call.nout) != count ||
         !is_whole(k, whole, concat ? n->out[0] : n->in[0]))
         return false;
@@ -299,10 +373,10 @@ static bool make_parts(struct cuda_kernel *k, bool concat)
         if (!is_whole(k, part, ids[i]) ||
             part->channels_last != whole->channels_last)
             return false;
-        k->u.walk[i] = part_walk(whole, part, axis, at, to_whole);
+        k->u.parts.walk[i] = part_walk(whole, part, axis, at, to_whole);
         at += k->call.model->tensors[ids[i]].dim[axis - 1];
     }
-    k->go = walk;
+    k->go = move_parts;
     return true;
 }
 

@@ -210,13 +210,14 @@ cudaError_t train_cuda_avg_pool(cudaStream_t s, enum cuda_type t,
 cudaError_t train_cuda_avg_pool_back(cudaStream_t s, enum cuda_type t,
                                      const struct cuda_pool *p, const void *dy,
                                      void *dx);
-/* y[n,c] = sum over pixels / of */
-cudaError_t train_cuda_image_mean(cudaStream_t s, enum cuda_type t, int64_t n,
+/* y[n,c] = sum of a b over pixels / of; b NULL: of a. */
+cudaError_t train_cuda_image_sums(cudaStream_t s, enum cuda_type t, int64_t n,
                                   int64_t pixels, int64_t c, float of,
-                                  const void *x, void *y);
-cudaError_t train_cuda_image_mean_back(cudaStream_t s, enum cuda_type t,
-                                       int64_t n, int64_t pixels, int64_t c,
-                                       float of, const void *dy, void *dx);
+                                  const void *a, const void *b, void *y);
+/* y of each pixel = x g[n,c]; x NULL: g[n,c] / of. */
+cudaError_t train_cuda_image_spread(cudaStream_t s, enum cuda_type t, int64_t n,
+                                    int64_t pixels, int64_t c, float of,
+                                    const void *x, const void *g, void *y);
 
 /* ---- table.cu: embeddings, losses, rotations -------------------------- */
 

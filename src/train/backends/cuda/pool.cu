@@ -243,33 +243,63 @@ cudaError_t train_cuda_avg_pool(cudaStream_t s, enum cuda_type t,
     return cudaGetLastError();
 }
 
-template <class T>
-__global__ void image_mean(int64_t n, int64_t pixels, int64_t c, float of,
-                           const T *x, T *y)
+/* A block has an image and some neighbouring channels: a row of threads for
+ * each stripe of pixels. */
+template <int V, class T>
+__global__ void __launch_bounds__(THREADS)
+    image_sums(int64_t pixels, int64_t c, float of, const T *a, const T *b,
+               T *y)
 {
-    EACH(i, n * c)
-    {
-        float sum = 0;
+    __shared__ float part[THREADS][V];
+    int64_t group = blockIdx.y * (int64_t)blockDim.x + threadIdx.x;
+    int me = threadIdx.y * blockDim.x + threadIdx.x;
+    float sum[V] = {0}, u[V], v[V];
 
-        for (int64_t p = 0; p < pixels; p++)
-            sum += get(x, (i / c * pixels + p) * c + i % c);
-        put(y, i, sum / of);
+    for (int64_t p = threadIdx.y; p < pixels && group * V < c;
+         p += blockDim.y) {
+        int64_t at = (blockIdx.x * pixels + p) * c + group * V;
+
+        load<V>(a, at, u);
+        if (b)
+            load<V>(b, at, v);
+        for (int k = 0; k < V; k++)
+            sum[k] += b ? u[k] * v[k] : u[k];
+    }
+    for (int k = 0; k < V; k++)
+        part[me][k] = sum[k];
+    for (int half = blockDim.y / 2; half > 0; half /= 2) {
+        __syncthreads();
+        for (int k = 0; k < V && threadIdx.y < half; k++)
+            part[me][k] += part[me + half * blockDim.x][k];
+    }
+    if (threadIdx.y == 0 && group * V < c) {
+        for (int k = 0; k < V; k++)
+            sum[k] = part[me][k] / of;
+        store<V>(y, blockIdx.x * c + group * V, sum);
     }
 }
 
-cudaError_t train_cuda_image_mean(cudaStream_t s, enum cuda_type t, int64_t n,
+cudaError_t train_cuda_image_sums(cudaStream_t s, enum cuda_type t, int64_t n,
                                   int64_t pixels, int64_t c, float of,
-                                  const void *x, void *y)
+                                  const void *a, const void *b, void *y)
 {
-    BY_TYPE(t, image_mean<T><<<blocks_for(n * c), THREADS, 0, s>>>(
-                   n, pixels, c, of, (const T *)x, (T *)y));
+    BY_TYPE(t, BY_WIDTH(T, c, {
+                unsigned groups = (unsigned)(c / V), lanes = 1;
+
+                while (lanes < 32 && lanes < groups)
+                    lanes *= 2;
+                image_sums<V>
+                    <<<dim3((unsigned)n, (groups + lanes - 1) / lanes),
+                       dim3(lanes, THREADS / lanes), 0, s>>>(
+                        pixels, c, of, (const T *)a, (const T *)b, (T *)y);
+            }));
     return cudaGetLastError();
 }
 
 template <int V, class T>
 __global__ void __launch_bounds__(THREADS)
-    image_mean_back(int64_t n, int64_t pixels, int64_t c, float of, const T *dy,
-                    T *dx)
+    image_spread(int64_t n, int64_t pixels, int64_t c, float of, const T *x,
+                 const T *g, T *y)
 {
     uint32_t groups = (uint32_t)(c / V), area = (uint32_t)pixels;
 
@@ -277,22 +307,25 @@ __global__ void __launch_bounds__(THREADS)
     {
         int64_t row = i >> 32 ? i / groups : (uint32_t)i / groups;
         int64_t image = row >> 32 ? row / area : (uint32_t)row / area;
-        float d[V];
+        float d[V], u[V];
 
-        load<V>(dy, image * c + (i - row * groups) * V, d);
+        load<V>(g, image * c + (i - row * groups) * V, d);
+        if (x)
+            load<V>(x, i * V, u);
         for (int k = 0; k < V; k++)
-            d[k] /= of;
-        store<V>(dx, i * V, d);
+            d[k] = x ? d[k] * u[k] : d[k] / of;
+        store<V>(y, i * V, d);
     }
 }
 
-cudaError_t train_cuda_image_mean_back(cudaStream_t s, enum cuda_type t,
-                                       int64_t n, int64_t pixels, int64_t c,
-                                       float of, const void *dy, void *dx)
+cudaError_t train_cuda_image_spread(cudaStream_t s, enum cuda_type t, int64_t n,
+                                    int64_t pixels, int64_t c, float of,
+                                    const void *x, const void *g, void *y)
 {
     BY_TYPE(t, BY_WIDTH(T, c,
-                        image_mean_back<V>
+                        image_spread<V>
                         <<<blocks_for(n * pixels * c / V), THREADS, 0, s>>>(
-                            n, pixels, c, of, (const T *)dy, (T *)dx)));
+                            n, pixels, c, of, (const T *)x, (const T *)g,
+                            (T *)y)));
     return cudaGetLastError();
 }
