@@ -59,8 +59,8 @@ def hiding(args):
 
 def shuffling(args):
     """Samples sorted by class on workers, with batch norm of a worker's own
-    samples (bn-groups=, which the device cuda refuses) or of all; --shuffle
-    global has all samples everywhere."""
+    samples (bn-groups=) or of all; --shuffle global has all samples
+    everywhere."""
     rows = []
     for workers, batch, lr, warmup in WORKERS:
         for norm in ("own", "all"):

@@ -27,7 +27,8 @@ struct op_case {
     int64_t weight;  /* > 0: an operand of that many elements is a weight */
     int64_t columns; /* > 0: of so many such columns */
     int64_t batch;
-    int64_t last; /* > 0: the last operand is whole numbers from -last on below
+    int64_t apart; /* > 0: groups of samples with statistics of their own */
+    int64_t last;  /* > 0: the last operand is whole numbers from -last on below
                      this, which say where */
 };
 
@@ -513,18 +514,28 @@ static inline const char *call_kernel(struct backend *b,
     return k->implementation;
 }
 
-static inline const char *run_pass(struct backend *b, struct operands *p,
-                                   const struct one_op *o, enum pdl_pass pass)
+static inline const char *run_when(struct backend *b, struct operands *p,
+                                   const struct one_op *o, enum pdl_pass pass,
+                                   bool again)
 {
     struct train_moment when = {
-        .seed = 3, .step = 5, .first_sample = 40, .again = true};
-    struct train_call c = {.model = o->model, .node = o->node, .pass = pass};
+        .seed = 3, .step = 5, .first_sample = 40, .again = again};
+    struct train_call c = {.model = o->model,
+                           .node = o->node,
+                           .pass = pass,
+                           .groups = o->c->apart};
     struct list in, out;
 
     lists_of(p, o, pass, &in, &out);
     if (out.n == 0)
         return "nothing";
     return call_kernel(b, &c, &in, &out, &when);
+}
+
+static inline const char *run_pass(struct backend *b, struct operands *p,
+                                   const struct one_op *o, enum pdl_pass pass)
+{
+    return run_when(b, p, o, pass, true);
 }
 
 /* Gives the operands the aux array this backend wants. */
@@ -535,6 +546,7 @@ static inline void add_aux(struct backend *b, struct operands *p,
     struct train_call c = {.model = o->model,
                            .node = o->node,
                            .pass = PDL_FORWARD,
+                           .groups = o->c->apart,
                            .in = ins,
                            .out = outs};
     struct list in, out;

@@ -33,6 +33,8 @@ static const struct op_case op_cases[] = {
     {"batch_norm", "batch_norm", X(3, 4, 3), {.groups = 0}, .batch = 3},
     {"batch_norm of features", "batch_norm", X(4), {.groups = 0}, .batch = 5},
     {"batch_norm 3-D", "batch_norm", X(2, 3, 2, 2), {.groups = 0}},
+    {"batch_norm in groups", "batch_norm", X(3, 4, 3), {.groups = 0}, .batch = 6, .apart = 3},
+    {"batch_norm of features in groups", "batch_norm", X(4), {.groups = 0}, .batch = 10, .apart = 2},
     {"group_norm", "group_norm", X(4, 3, 3), {.groups = 2}},
     {"group_norm, its own epsilon", "group_norm", X(4, 3, 3), {.groups = 2, .epsilon = 0.3}},
     {"instance_norm", "instance_norm", X(3, 3, 3), {.groups = 0}},

@@ -114,7 +114,18 @@ static const struct pdl_plan *plan_of(pdl_arena *a, const char *strategy)
 struct seen {
     const struct pdl_plan *plan;
     int pools, wrong;
+    int64_t groups; /* of what a norm leaves */
 };
+
+/* A norm leaves the statistics of every group. */
+static void look_at_norm(const pdl_trainer *t, const struct pdl_plan_op *o,
+                         const struct train_op *x, struct seen *s)
+{
+    s->wrong += x->kernel && strcmp(x->kernel->implementation, "cuda") != 0;
+    for (int k = 0; o->pass == PDL_FORWARD && k < x->nout; k++)
+        if (t->arrays[x->out[k]].box.ndims == 3)
+            s->groups = t->arrays[x->out[k]].box.hi[0];
+}
 
 /* Backward reads a position for each gradient that it reads. */
 static void look(pdl_trainer *t, struct seen *s)
@@ -124,9 +135,14 @@ static void look(pdl_trainer *t, struct seen *s)
         const struct train_op *x = &t->ops[i];
         const struct train_array *dy, *at;
 
-        if (o->kind != PDL_PLAN_OP_COMPUTE || o->node < 0 || !x->mine ||
-            o->pass != PDL_BACKWARD_DATA ||
-            pdl_op_id(t->plan->model->nodes[o->node].op) != PDL_ID_MAX_POOL)
+        enum pdl_op_id id;
+
+        if (o->kind != PDL_PLAN_OP_COMPUTE || o->node < 0 || !x->mine)
+            continue;
+        id = pdl_op_id(t->plan->model->nodes[o->node].op);
+        if (id == PDL_ID_BATCH_NORM)
+            look_at_norm(t, o, x, s);
+        if (o->pass != PDL_BACKWARD_DATA || id != PDL_ID_MAX_POOL)
             continue;
         dy = &t->arrays[x->in[0]];
         at = &t->arrays[x->in[x->nin - 1]];
@@ -172,15 +188,17 @@ static void positions_of_maxima_have_the_halo_of_gradients(void **state)
 }
 
 /* Also where a norm is part of a larger kernel. */
-static void groups_of_samples_are_refused(void **state)
+static void groups_of_samples_stay_on_the_device(void **state)
 {
     pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
     struct pdl_err err = {{0}, {0}};
     struct seen s;
 
     (void)state;
-    assert_int_equal(open_plan(a, "bn-groups=2", &s, &err), PDL_EINVAL);
-    assert_non_null(strstr(err.msg, "bn-groups= is not done by"));
+    if (open_plan(a, "bn-groups=2", &s, &err) != PDL_OK)
+        fail_msg("%s", err.msg);
+    assert_int_equal(s.groups, 2);
+    assert_int_equal(s.wrong, 0);
     pdl_arena_destroy(a);
 }
 
@@ -221,7 +239,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_forward_leaves_travels_as_the_references),
         cmocka_unit_test(positions_of_maxima_have_the_halo_of_gradients),
-        cmocka_unit_test(groups_of_samples_are_refused),
+        cmocka_unit_test(groups_of_samples_stay_on_the_device),
         cmocka_unit_test(sums_of_norms_are_forgotten_with_a_stretch),
     };
 

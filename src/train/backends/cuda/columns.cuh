@@ -6,7 +6,8 @@
  * its own a thread reads once: at<V>. It reads several rows before it adds the
  * first, and the last rows first: what was just written ends with them, and
  * the cache still has that; who reads the rows after this begins with the
- * first. */
+ * first. Rows may be in groups of m, each with sums of its own: blockIdx.z
+ * counts them, in what adds up the blocks' blockIdx.y. */
 #ifndef TRAIN_CUDA_COLUMNS_CUH
 #define TRAIN_CUDA_COLUMNS_CUH
 
@@ -14,10 +15,10 @@
 
 enum { LANES = 32, MOST_BLOCKS = 1024, ROWS = 4 };
 
-static int row_blocks(int64_t m, int64_t c)
+static int row_blocks(int64_t m, int64_t c, int64_t groups)
 {
     int64_t tiles = (c + 8 * LANES - 1) / (8 * LANES);
-    int64_t b = (m + 63) / 64, most = 132 * 4 / tiles;
+    int64_t b = (m + 63) / 64, most = 132 * 4 / tiles / groups;
 
     b = b > most ? most : b;
     return (int)(b < 1 ? 1 : b > MOST_BLOCKS ? MOST_BLOCKS : b);
@@ -28,15 +29,15 @@ struct layout {
     int lanes, rows, tiles, blocks;
 };
 
-static layout lay_out(int64_t m, int64_t c, int v)
+static layout lay_out(int64_t m, int64_t c, int v, int64_t groups = 1)
 {
-    int64_t groups = c / v;
+    int64_t chunks = c / v;
     int lanes = 1;
 
-    while (lanes < LANES && lanes < groups)
+    while (lanes < LANES && lanes < chunks)
         lanes *= 2;
-    return {lanes, THREADS / lanes, (int)((groups + lanes - 1) / lanes),
-            row_blocks(m, c)};
+    return {lanes, THREADS / lanes, (int)((chunks + lanes - 1) / lanes),
+            row_blocks(m, c, groups)};
 }
 
 template <int V, class F>
@@ -54,17 +55,18 @@ __global__ void __launch_bounds__(THREADS)
         typename F::template raw<V> x[ROWS];
         int64_t step = (int64_t)gridDim.y * l.rows;
         int64_t row = (int64_t)blockIdx.y * l.rows + r;
+        int64_t at = blockIdx.z * m * c + col; /* the group's */
 
         for (row = m - 1 - row; row >= (ROWS - 1) * step; row -= ROWS * step) {
 #pragma unroll
             for (int u = 0; u < ROWS; u++)
-                x[u] = here.get(f, row - u * step, col);
+                x[u] = here.get(f, row - u * step, at);
 #pragma unroll
             for (int u = 0; u < ROWS; u++)
-                here.add(f, x[u], row - u * step, col, a);
+                here.add(f, x[u], row - u * step, at, a);
         }
         for (; row >= 0; row -= step)
-            here.add(f, here.get(f, row, col), row, col, a);
+            here.add(f, here.get(f, row, at), row, at, a);
         here.end(a);
     }
     for (int s = 0; s < 2; s++)
@@ -73,6 +75,7 @@ __global__ void __launch_bounds__(THREADS)
     __syncthreads();
     if (r > 0 || col >= c)
         return;
+    partial += (int64_t)blockIdx.z * gridDim.y * 2 * c;
     for (int s = 0; s < 2; s++)
         for (int k = 0; k < V; k++) {
             float sum = 0;
@@ -85,21 +88,22 @@ __global__ void __launch_bounds__(THREADS)
 
 template <int V, class F>
 static int sum_columns(cudaStream_t s, const F &f, int64_t m, int64_t c,
-                       float *partial)
+                       float *partial, int64_t groups = 1)
 {
-    layout l = lay_out(m, c, V);
-    dim3 grid((unsigned)l.tiles, (unsigned)l.blocks);
+    layout l = lay_out(m, c, V, groups);
+    dim3 grid((unsigned)l.tiles, (unsigned)l.blocks, (unsigned)groups);
 
     column_sums<V><<<grid, THREADS, 0, s>>>(f, l, m, c, partial);
     return l.blocks;
 }
 
 /* Both sums of LANES columns, by a block of LANES x DEEP threads: true for the
- * thread that has those of its column. */
+ * thread that has those of its column. What is added lies `apart`. */
 enum { DEEP = 32 };
 static __device__ __forceinline__ bool column_totals(const float *partial,
                                                      int blocks, int64_t c,
-                                                     int64_t col, double *of)
+                                                     int64_t apart, int64_t col,
+                                                     double *of)
 {
     __shared__ double sm[2][DEEP][LANES];
     int lane = threadIdx.x % LANES, deep = threadIdx.x / LANES;
@@ -108,8 +112,8 @@ static __device__ __forceinline__ bool column_totals(const float *partial,
     if (col < c)
 #pragma unroll 4
         for (int b = deep; b < blocks; b += DEEP) {
-            of[0] += partial[(int64_t)b * 2 * c + col];
-            of[1] += partial[((int64_t)b * 2 + 1) * c + col];
+            of[0] += partial[b * apart + col];
+            of[1] += partial[b * apart + c + col];
         }
     for (int s = 0; s < 2; s++)
         sm[s][deep][lane] = of[s];
@@ -128,9 +132,10 @@ static inline int total_blocks(int64_t c)
     return (int)((c + LANES - 1) / LANES);
 }
 
-/* Where the sums go; NULL: nowhere. */
+/* Where the sums go; NULL: nowhere. Those of groups lie `apart`. */
 template <class D> struct sum_places {
     D *first, *second, *too[2];
+    int64_t apart;
 };
 
 template <class D>
@@ -138,14 +143,16 @@ __global__ void __launch_bounds__(LANES *DEEP)
     totals(const float *partial, int blocks, int64_t c, sum_places<D> to)
 {
     int64_t col = (int64_t)blockIdx.x * LANES + threadIdx.x % LANES;
+    int64_t at = blockIdx.y * to.apart + col;
     double of[2];
 
-    if (!column_totals(partial, blocks, c, col, of))
+    partial += (int64_t)blockIdx.y * blocks * 2 * c;
+    if (!column_totals(partial, blocks, c, 2 * c, col, of))
         return;
     if (to.first)
-        put(to.first, col, (float)of[0]);
+        put(to.first, at, (float)of[0]);
     if (to.second)
-        put(to.second, col, (float)of[1]);
+        put(to.second, at, (float)of[1]);
     for (int k = 0; k < 2; k++)
         if (to.too[k])
             put(to.too[k], col, (float)of[k]);

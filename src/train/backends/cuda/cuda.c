@@ -323,12 +323,6 @@ struct cuda_kernel *train_cuda_kernel(struct cuda_state *s,
         s->st = pdl_fail(&s->err, PDL_ENOMEM, "out of memory");
         return NULL;
     }
-    if (c->node && c->groups > 1) {
-        s->st = pdl_fail(&s->err, PDL_EINVAL,
-                         "%s: bn-groups= is not done by the device cuda",
-                         c->node->name);
-        return NULL;
-    }
     memcpy(p, c->in, (size_t)c->nin * sizeof *p);
     memcpy(p + c->nin, c->out, (size_t)c->nout * sizeof *p);
     *k = (struct cuda_kernel){

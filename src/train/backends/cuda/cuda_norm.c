@@ -32,6 +32,7 @@ bool train_cuda_aux(const struct train_call *c, struct train_array *a)
     a->box.hi[0] = 1;
     a->box.hi[1] = 2;
     if (is(c, PDL_ID_BATCH_NORM)) { /* mean, 1/deviation, sums of backward */
+        a->box.hi[0] = or1(c->groups);
         a->box.hi[1] = 4;
         a->box.hi[2] = train_cuda_extent(x, 1);
         return c->nin > 1 && (x->box.ndims < 3 || x->channels_last);
@@ -81,9 +82,15 @@ static int64_t channels(const struct cuda_kernel *k)
     return train_cuda_extent(&k->call.in[0], 1);
 }
 
+static int64_t groups(const struct cuda_kernel *k)
+{
+    return or1(k->call.groups);
+}
+
+/* Of a group. */
 static int64_t pixels(const struct cuda_kernel *k)
 {
-    return train_array_elements(&k->call.in[0]) / channels(k);
+    return train_array_elements(&k->call.in[0]) / channels(k) / groups(k);
 }
 
 static size_t summed_at(const void *aux)
@@ -97,10 +104,12 @@ struct cuda_batch_norm train_cuda_batch(const struct cuda_kernel *k,
 {
     struct batch_weights w = batch_weights(k, in);
     bool has = w.mean && w.var, running = when->evaluate && has;
+    int64_t n = running ? 1 : groups(k); /* all run by the same statistics */
 
     k->s->summed[summed_at(stats)].aux = NULL;
     return (struct cuda_batch_norm){
-        .m = pixels(k),
+        .groups = n,
+        .m = groups(k) / n * pixels(k),
         .c = channels(k),
         .eps = (float)train_epsilon(k->call.node),
         .momentum = (float)train_momentum(k->call.node),
@@ -128,8 +137,12 @@ static struct cuda_batch_back back_of(const struct cuda_kernel *k,
                                       const void *dy, const void *x,
                                       const float *aux)
 {
-    return (struct cuda_batch_back){
-        .m = pixels(k), .c = channels(k), .dy = dy, .x = x, .stats = aux};
+    return (struct cuda_batch_back){.groups = groups(k),
+                                    .m = pixels(k),
+                                    .c = channels(k),
+                                    .dy = dy,
+                                    .x = x,
+                                    .stats = aux};
 }
 
 /* Of a backward-data call, as if nothing stood behind the norm. */
@@ -175,33 +188,22 @@ static cudaError_t batch_data(const struct cuda_kernel *k, void *const *in,
                                       aux + 2 * channels(k), out[0]);
 }
 
-/* Sums that stand behind the statistics are the gradients of the weights. */
-static cudaError_t batch_gradients(const struct cuda_kernel *k,
-                                   const float *aux, void *scale, void *shift)
-{
-    size_t c = (size_t)channels(k);
-    cudaError_t e =
-        cudaMemcpyAsync(scale, aux + 3 * c, c * sizeof(float),
-                        cudaMemcpyDeviceToDevice, train_cuda_stream(k));
-
-    if (e == cudaSuccess && shift)
-        e = cudaMemcpyAsync(shift, aux + 2 * c, c * sizeof(float),
-                            cudaMemcpyDeviceToDevice, train_cuda_stream(k));
-    return e;
-}
-
 static cudaError_t batch_weights_back(const struct cuda_kernel *k,
                                       void *const *in, void *const *out,
                                       void *scratch,
                                       const struct train_moment *when)
 {
     float *aux = in[k->op.aux];
+    struct cuda_batch_back b = back_of(k, in[k->op.dy], in[0], aux);
     cudaError_t e = sums(k, in[k->op.dy], in[0], aux, scratch);
 
     (void)when;
-    return e != cudaSuccess ? e
-                            : batch_gradients(k, aux, out[0],
-                                              k->call.nout > 1 ? out[1] : NULL);
+    b.dscale = out[0];
+    b.dshift = k->call.nout > 1 ? out[1] : NULL;
+    return e != cudaSuccess
+               ? e
+               : train_cuda_batch_norm_weights(train_cuda_stream(k), &b,
+                                               aux + 2 * channels(k));
 }
 
 static bool are_floats(const struct train_array *a, int n)
@@ -222,7 +224,7 @@ bool train_cuda_make_batch_norm(struct cuda_kernel *k)
     const struct train_array *x = &c->in[0];
 
     if (c->part != 0 || c->population > 0 ||
-        (x->box.ndims > 2 && !x->channels_last) ||
+        (x->box.ndims > 2 && !x->channels_last) || groups(k) > CUDA_GROUPS ||
         (c->pass == PDL_FORWARD ? k->op.aux_out < 0 : k->op.aux < 0))
         return false;
     if (c->pass != PDL_BACKWARD_WEIGHTS &&
@@ -231,7 +233,8 @@ bool train_cuda_make_batch_norm(struct cuda_kernel *k)
     if (c->pass == PDL_BACKWARD_WEIGHTS && !are_floats(c->out, c->nout))
         return false;
     k->base.scratch_bytes =
-        4 * (train_cuda_column_room(pixels(k), channels(k)) + 2 * channels(k));
+        4 * (train_cuda_group_room(groups(k), pixels(k), channels(k)) +
+             2 * channels(k));
     k->go = passes[c->pass];
     return true;
 }

@@ -92,18 +92,21 @@ cudaError_t train_cuda_dropout(cudaStream_t s, enum cuda_type t,
 
 /* ---- norm.cu ---------------------------------------------------------- */
 
-/* Rows of channels: statistics are [mean c, 1/deviation c]. partial: room for
- * train_cuda_column_room(m, c) floats. */
+/* Rows of channels, in groups of m with statistics of their own: [mean c,
+ * 1/deviation c, room for two sums]. partial: room for
+ * train_cuda_column_room(m, c) floats, of groups train_cuda_group_room(). */
 int64_t train_cuda_column_room(int64_t m, int64_t c);
+int64_t train_cuda_group_room(int64_t groups, int64_t m, int64_t c);
+enum { CUDA_GROUPS = 65535 }; /* at most */
 struct cuda_batch_norm {
-    int64_t m, c;
+    int64_t groups, m, c;
     float eps, momentum;
     int running, remember; /* use, change the running statistics */
     int rectified;         /* negative results become 0, */
     float most;            /* and larger ones this */
     const float *scale, *shift;
     float *mean, *var; /* running; NULL: none */
-    float *stats;      /* mean, then 1/deviation */
+    float *stats;
 };
 /* more: added to the result before it is rectified; NULL: nothing */
 cudaError_t train_cuda_batch_norm(cudaStream_t s, enum cuda_type t,
@@ -113,18 +116,22 @@ cudaError_t train_cuda_batch_norm(cudaStream_t s, enum cuda_type t,
 /* What arrives is dy, or dy + more; of a norm that is rectified only where the
  * result is positive: y, or NULL where it is that of the norm itself. */
 struct cuda_batch_back {
-    int64_t m, c;
+    int64_t groups, m, c;
     const void *dy, *more, *y, *x;
     int rectified;
     float most; /* and below this */
     const float *stats, *scale, *shift;
     float *dscale, *dshift; /* the sums once more; NULL: nowhere */
 };
-/* sums: of what arrives, of that times xhat; each c floats. dz: what arrives;
- * NULL: it is not stored. */
+/* sums: of what arrives, of that times xhat; each c floats, behind the group's
+ * statistics. dz: what arrives; NULL: it is not stored. */
 cudaError_t train_cuda_batch_norm_sums(cudaStream_t s, enum cuda_type t,
                                        const struct cuda_batch_back *b,
                                        float *sums, void *dz, float *partial);
+/* dshift and dscale: the sums of all groups. */
+cudaError_t train_cuda_batch_norm_weights(cudaStream_t s,
+                                          const struct cuda_batch_back *b,
+                                          const float *sums);
 cudaError_t train_cuda_batch_norm_back(cudaStream_t s, enum cuda_type t,
                                        const struct cuda_batch_back *b,
                                        const float *sums, void *dx);

@@ -6,20 +6,25 @@
 
 int64_t train_cuda_column_room(int64_t m, int64_t c)
 {
-    return 2 * (int64_t)row_blocks(m, c) * c + 2 * c;
+    return train_cuda_group_room(1, m, c);
+}
+
+int64_t train_cuda_group_room(int64_t groups, int64_t m, int64_t c)
+{
+    return groups * (2 * (int64_t)row_blocks(m, c, groups) * c + 2 * c);
 }
 
 /* ---- what is added up -------------------------------------------------------- */
 
 template <class T> struct spread { /* differences from the first row */
     const T *x;
-    int64_t c;
+    int64_t m, c;
     template <int V> using raw = chunk<V, T>;
     template <int V> struct at {
         float z[V];
         __device__ at(const spread &f, int64_t col)
         {
-            load<V>(f.x, col, z);
+            load<V>(f.x, blockIdx.z * f.m * f.c + col, z);
         }
         __device__ __forceinline__ raw<V> get(const spread &f, int64_t row,
                                               int64_t col) const
@@ -46,6 +51,10 @@ template <class T> struct spread { /* differences from the first row */
     };
 };
 
+/* Of a group: mean, 1/deviation, and two sums: of what came forward its mean
+ * and variance, backward of dy and dy xhat. */
+enum { STATS = 4 };
+
 /* What a batch norm's backward gets: dy, or a sum of two (MORE), past the
  * rectifier behind the norm: by the sign of y, or of the norm's own result. */
 enum sign { ALL, BY_Y, BY_X };
@@ -62,10 +71,11 @@ template <class T, sign S, bool MORE> struct arriving {
         float mean[V], g[V], o[V];
         __device__ at(const arriving &f, int64_t col)
         {
+            const float *stats = f.stats + blockIdx.z * STATS * f.c + col;
+
             for (int k = 0; k < V; k++) {
-                mean[k] = f.stats[col + k];
-                g[k] = f.stats[f.c + col + k] *
-                       (f.scale ? f.scale[col + k] : 1);
+                mean[k] = stats[k];
+                g[k] = stats[f.c + k] * (f.scale ? f.scale[col + k] : 1);
                 o[k] = f.shift ? f.shift[col + k] : 0;
             }
         }
@@ -118,8 +128,10 @@ template <class T, sign S, bool MORE> struct by_channel { /* dy, dy xhat */
         float rstd[V];
         __device__ at(const by_channel &f, int64_t col) : here(f.from, col)
         {
+            int64_t c = f.from.c, at = (blockIdx.z * STATS + 1) * c + col;
+
             for (int k = 0; k < V; k++)
-                rstd[k] = f.from.stats[f.from.c + col + k];
+                rstd[k] = f.from.stats[at + k];
         }
         __device__ __forceinline__ raw<V> get(const by_channel &f, int64_t row,
                                               int64_t col) const
@@ -179,27 +191,50 @@ template <class T> struct plain {
 
 /* ---- batch norm ------------------------------------------------------------------ */
 
+static __device__ __forceinline__ void follow(const cuda_batch_norm &b,
+                                              int64_t i, double mean,
+                                              double var)
+{
+    b.mean[i] = (float)(b.mean[i] + b.momentum * (mean - b.mean[i]));
+    b.var[i] = (float)(b.var[i] + b.momentum * (var - b.var[i]));
+}
+
 template <class T>
 __global__ void __launch_bounds__(LANES *DEEP)
     moments(cuda_batch_norm b, const T *x, const float *partial, int blocks)
 {
-    int64_t i = (int64_t)blockIdx.x * LANES + threadIdx.x % LANES;
+    int64_t i = (int64_t)blockIdx.x * LANES + threadIdx.x % LANES, c = b.c;
+    float *stats = b.stats + blockIdx.y * STATS * c;
     double n = (double)b.m, of[2];
 
-    if (!column_totals(partial, blocks, b.c, i, of))
+    partial += (int64_t)blockIdx.y * blocks * 2 * c;
+    if (!column_totals(partial, blocks, c, 2 * c, i, of))
         return;
 
-    double d = of[0] / n, var = of[1] / n - d * d, mean = get(x, i) + d;
+    double d = of[0] / n, var = of[1] / n - d * d;
+    double mean = get(x, blockIdx.y * b.m * c + i) + d;
 
     var = var > 0 ? var : 0;
-    b.stats[i] = (float)mean;
-    b.stats[b.c + i] = (float)(1 / sqrt(var + (double)b.eps));
-    if (b.remember) {
-        double all = n > 1 ? var * n / (n - 1) : var;
-
-        b.mean[i] = (float)(b.mean[i] + b.momentum * (mean - b.mean[i]));
-        b.var[i] = (float)(b.var[i] + b.momentum * (all - b.var[i]));
+    stats[i] = (float)mean;
+    stats[c + i] = (float)(1 / sqrt(var + (double)b.eps));
+    var = n > 1 ? var * n / (n - 1) : var;
+    if (b.remember && b.groups == 1) {
+        follow(b, i, mean, var);
+    } else if (b.remember) {
+        stats[2 * c + i] = (float)mean;
+        stats[3 * c + i] = (float)var;
     }
+}
+
+/* Running statistics of several groups: the mean of what each would make. */
+__global__ void __launch_bounds__(LANES *DEEP) follow_all(cuda_batch_norm b)
+{
+    int64_t i = (int64_t)blockIdx.x * LANES + threadIdx.x % LANES;
+    double n = (double)b.groups, of[2];
+
+    if (column_totals(b.stats + 2 * b.c, (int)b.groups, b.c, STATS * b.c, i,
+                      of))
+        follow(b, i, of[0] / n, of[1] / n);
 }
 
 __global__ void known_moments(cuda_batch_norm b)
@@ -217,23 +252,24 @@ __global__ void __launch_bounds__(THREADS)
 {
     int lane = threadIdx.x % l.lanes, r = threadIdx.x / l.lanes;
     int64_t col = ((int64_t)blockIdx.x * l.lanes + lane) * V;
-    int64_t row = (int64_t)blockIdx.y * l.rows + r;
-    int64_t step = (int64_t)gridDim.y * l.rows;
+    int64_t row = (int64_t)blockIdx.y * l.rows + r + blockIdx.z * b.m;
+    int64_t step = (int64_t)gridDim.y * l.rows, end = (blockIdx.z + 1) * b.m;
+    const float *stats = b.stats + blockIdx.z * STATS * b.c + col;
     float g[V], o[V], mean[V];
 
     if (col >= b.c)
         return;
     for (int k = 0; k < V; k++) {
-        g[k] = b.stats[b.c + col + k] * (b.scale ? b.scale[col + k] : 1);
+        g[k] = stats[b.c + k] * (b.scale ? b.scale[col + k] : 1);
         o[k] = b.shift ? b.shift[col + k] : 0;
-        mean[k] = b.stats[col + k];
+        mean[k] = stats[k];
     }
-    for (; row < b.m; row += ROWS * step) {
+    for (; row < end; row += ROWS * step) {
         chunk<V, T> c[ROWS], m[ROWS];
 
 #pragma unroll
         for (int u = 0; u < ROWS; u++)
-            if (row + u * step < b.m) {
+            if (row + u * step < end) {
                 c[u] = fetch<V>(x, (row + u * step) * b.c + col);
                 if (MORE)
                     m[u] = fetch<V>(more, (row + u * step) * b.c + col);
@@ -242,7 +278,7 @@ __global__ void __launch_bounds__(THREADS)
         for (int u = 0; u < ROWS; u++) {
             float f[V], e[V];
 
-            if (row + u * step >= b.m)
+            if (row + u * step >= end)
                 break;
             open(c[u], f);
             if (MORE)
@@ -262,16 +298,20 @@ template <int V, class T>
 static void batch_norm(cudaStream_t s, const cuda_batch_norm *b, const T *x,
                        const T *more, T *y, float *partial)
 {
-    layout l = lay_out(b->m, b->c, V);
-    dim3 grid((unsigned)l.tiles, (unsigned)l.blocks);
+    layout l = lay_out(b->m, b->c, V, b->groups);
+    unsigned groups = (unsigned)b->groups;
+    dim3 grid((unsigned)l.tiles, (unsigned)l.blocks, groups);
 
     if (b->running) {
         known_moments<<<blocks_for(b->c), THREADS, 0, s>>>(*b);
     } else {
-        int n = sum_columns<V>(s, spread<T>{x, b->c}, b->m, b->c, partial);
+        dim3 few((unsigned)total_blocks(b->c), groups);
+        int n = sum_columns<V>(s, spread<T>{x, b->m, b->c}, b->m, b->c,
+                               partial, b->groups);
 
-        moments<T><<<total_blocks(b->c), LANES * DEEP, 0, s>>>(*b, x, partial,
-                                                               n);
+        moments<T><<<few, LANES * DEEP, 0, s>>>(*b, x, partial, n);
+        if (b->remember && groups > 1)
+            follow_all<<<few.x, LANES * DEEP, 0, s>>>(*b);
     }
     if (more)
         normalise<V, true><<<grid, THREADS, 0, s>>>(l, *b, x, more, y);
@@ -328,14 +368,42 @@ cudaError_t train_cuda_batch_norm_sums(cudaStream_t s, enum cuda_type t,
                                        const struct cuda_batch_back *b,
                                        float *sums, void *dz, float *partial)
 {
+    bool one = b->groups == 1;
+    sum_places<float> to = {sums,
+                            sums + b->c,
+                            {one ? b->dshift : NULL, one ? b->dscale : NULL},
+                            STATS * b->c};
+    dim3 few((unsigned)total_blocks(b->c), (unsigned)b->groups);
     int n = 0;
 
     BY_ARRIVAL(t, b,
                by_channel<T, S, MORE> f = {arriving_of<T, S, MORE>(b), (T *)dz};
-               n = sum_columns<V>(s, f, b->m, b->c, partial));
-    totals<float><<<total_blocks(b->c), LANES * DEEP, 0, s>>>(
-        partial, n, b->c,
-        sum_places<float>{sums, sums + b->c, {b->dshift, b->dscale}});
+               n = sum_columns<V>(s, f, b->m, b->c, partial, b->groups));
+    totals<float><<<few, LANES * DEEP, 0, s>>>(partial, n, b->c, to);
+    if (!one && (b->dscale || b->dshift))
+        return train_cuda_batch_norm_weights(s, b, sums);
+    return cudaGetLastError();
+}
+
+__global__ void __launch_bounds__(LANES *DEEP)
+    all_groups(cuda_batch_back b, const float *sums)
+{
+    int64_t i = (int64_t)blockIdx.x * LANES + threadIdx.x % LANES;
+    double of[2];
+
+    if (!column_totals(sums, (int)b.groups, b.c, STATS * b.c, i, of))
+        return;
+    if (b.dshift)
+        b.dshift[i] = (float)of[0];
+    if (b.dscale)
+        b.dscale[i] = (float)of[1];
+}
+
+cudaError_t train_cuda_batch_norm_weights(cudaStream_t s,
+                                          const struct cuda_batch_back *b,
+                                          const float *sums)
+{
+    all_groups<<<total_blocks(b->c), LANES * DEEP, 0, s>>>(*b, sums);
     return cudaGetLastError();
 }
 
@@ -346,8 +414,9 @@ __global__ void __launch_bounds__(THREADS)
 {
     int lane = threadIdx.x % l.lanes, r = threadIdx.x / l.lanes;
     int64_t col = ((int64_t)blockIdx.x * l.lanes + lane) * V, c = from.c;
-    int64_t row = (int64_t)blockIdx.y * l.rows + r;
-    int64_t step = (int64_t)gridDim.y * l.rows;
+    int64_t row = (int64_t)blockIdx.y * l.rows + r + blockIdx.z * m;
+    int64_t step = (int64_t)gridDim.y * l.rows, end = (blockIdx.z + 1) * m;
+    int64_t group = blockIdx.z * STATS * c + col;
     float p[V], q[V];
 
     if (col >= c)
@@ -356,21 +425,21 @@ __global__ void __launch_bounds__(THREADS)
     typename arriving<T, S, MORE>::template at<V> here(from, col);
 
     for (int k = 0; k < V; k++) {
-        p[k] = sums[col + k] / (float)m;
-        q[k] = sums[c + col + k] / (float)m * from.stats[c + col + k];
+        p[k] = sums[group + k] / (float)m;
+        q[k] = sums[group + c + k] / (float)m * from.stats[group + c + k];
     }
-    for (; row < m; row += ROWS * step) {
+    for (; row < end; row += ROWS * step) {
         typename arriving<T, S, MORE>::template raw<V> raw[ROWS];
 
 #pragma unroll
         for (int u = 0; u < ROWS; u++)
-            if (row + u * step < m)
+            if (row + u * step < end)
                 raw[u] = here.get(from, (row + u * step) * c + col);
 #pragma unroll
         for (int u = 0; u < ROWS; u++) {
             float d[V], x[V];
 
-            if (row + u * step >= m)
+            if (row + u * step >= end)
                 break;
             here.values(from, raw[u], d, x);
             for (int k = 0; k < V; k++)
@@ -384,8 +453,9 @@ cudaError_t train_cuda_batch_norm_back(cudaStream_t s, enum cuda_type t,
                                        const struct cuda_batch_back *b,
                                        const float *sums, void *dx)
 {
-    BY_ARRIVAL(t, b, layout l = lay_out(b->m, b->c, V);
-               dim3 grid((unsigned)l.tiles, (unsigned)l.blocks);
+    BY_ARRIVAL(t, b, layout l = lay_out(b->m, b->c, V, b->groups);
+               dim3 grid((unsigned)l.tiles, (unsigned)l.blocks,
+                         (unsigned)b->groups);
                batch_back<V><<<grid, THREADS, 0, s>>>(
                    l, b->m, arriving_of<T, S, MORE>(b), sums, (T *)dx));
     return cudaGetLastError();
