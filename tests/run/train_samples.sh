@@ -69,6 +69,27 @@ for ways in "--hide infobatch" "--hide kakurenbo" \
     }
 done
 
+# workers that are groups of one rank's samples: what as many ranks train
+sed 's/{op: relu, name: relu}/{op: batch_norm, name: bn}/' "$tmp/small.yaml" \
+    >"$tmp/norm.yaml"
+with_norm() {
+    "$paradl" train "$tmp/norm.yaml" --no-test --data digits --batch 96 \
+        --epochs 3 --lr 0.05 --threads 1 --json --precision fp64 "$@" \
+        2>"$tmp/err" || { cat "$tmp/err"; fail "train $*"; }
+}
+for m in 2 4; do
+    for way in local partial pair; do
+        with_norm --strategy "data=$m" --shuffle "$way:place=class" |
+            figures >"$tmp/ranks"
+        with_norm --strategy "bn-groups=$m" \
+            --shuffle "$way:workers=$m,place=class" | figures >"$tmp/groups"
+        cmp -s "$tmp/ranks" "$tmp/groups" || {
+            diff "$tmp/ranks" "$tmp/groups" | head -n 5
+            fail "$way: $m groups of a rank are not $m ranks"
+        }
+    done
+done
+
 # stopped in the middle of an epoch, and in its last step
 ways="--hide kakurenbo --shuffle pair:workers=4"
 # shellcheck disable=SC2086
