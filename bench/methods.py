@@ -6,7 +6,7 @@ training of the same time and of the same backward samples beside each.
 
   bench/methods.py PARADL --data DIR [--model MODEL] [--epochs 30] [--seeds 5]
       [--batch 512] [--lr 0.3] [--device cuda] [--samples N] [--out DIR]
-      [--shuffle] [--only 'full;KAKURENBO']
+      [--shuffle] [--only 'full;KAKURENBO'] [--jobs N]
 
 DIR holds CIFAR-10 in its binary version or (Fashion-)MNIST; tools/get-data.sh
 fetches them, nothing is fetched here. The default recipe is ResNet-18 on a GPU
@@ -14,8 +14,10 @@ fetches them, nothing is fetched here. The default recipe is ResNet-18 on a GPU
 and flips). On a CPU give a small network: --model bench/cnn-cifar.yaml.
 --samples takes the first N of each training file, --time cpu counts processor
 time instead of the clock's (a machine on which other work runs). Runs that are
-in DIR/runs.json are not done again."""
+in DIR/runs.json are not done again. With --jobs N so many run at a time, one
+computes while another starts, and no times are told."""
 import argparse
+import concurrent.futures
 import gzip
 import json
 import math
@@ -169,6 +171,10 @@ def one_run(args, data, n, row, seed):
             "accuracy": last["accuracy"], "by_class": last["by_class"]}
 
 
+def is_asked(args, name):
+    return not args.only or any(o in name for o in args.only.split(";"))
+
+
 def do_runs(args, rows):
     data, n = prepare(args)
     kept = os.path.join(args.out, "runs.json")
@@ -180,21 +186,24 @@ def do_runs(args, rows):
     if args.time == "cpu":  # what starting costs, once
         start = train(args, data, rows[0], n, 0,
                       ("--steps", "1", "--no-test"))[1]
-    for seed in range(args.seeds):
-        for row in rows:
-            name = row["name"]
-            if args.only and not any(o in name for o in args.only.split(";")):
+    left = [(row, seed) for seed in range(args.seeds) for row in rows
+            if is_asked(args, row["name"]) and
+            [row["name"], seed, args.epochs] not in [r["key"] for r in runs]]
+
+    def one(what):
+        row, seed = what
+        try:
+            return one_run(args, data, n, row, seed)
+        except RuntimeError as e:
+            print(f"{row['name']}: {e}", file=sys.stderr)
+            return None
+    with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
+        for (row, seed), run in zip(left, pool.map(one, left)):
+            if not run:
                 continue
-            key = [name, seed, args.epochs]
-            if any(r["key"] == key for r in runs):
-                continue
-            try:
-                run = one_run(args, data, n, row, seed)
-            except RuntimeError as e:
-                print(f"{name}: {e}", file=sys.stderr)
-                continue
-            run["seconds"] -= start
-            runs.append({"key": key, "name": name, "seed": seed, **run})
+            run["seconds"] = None if args.jobs > 1 else run["seconds"] - start
+            runs.append({"key": [row["name"], seed, args.epochs],
+                         "name": row["name"], "seed": seed, **run})
             print(json.dumps(runs[-1]), file=sys.stderr, flush=True)
             with open(kept + ".new", "w") as f:
                 json.dump(runs, f)
@@ -242,13 +251,14 @@ def summarise(runs, asked):
                          zip(*(r["by_class"] for r in some))],
             "backward": mean([r["backward"] / full[r["seed"]]["backward"]
                               for r in some]),
-            "time": mean([r["seconds"] / full[r["seed"]]["seconds"]
-                          for r in some])})
+            "time": None if any(not r["seconds"] for r in runs) else
+            mean([r["seconds"] / full[r["seed"]]["seconds"] for r in some])})
     plain = [r for r in rows if r["name"] == "full" or
              r["name"].startswith("plain")]
     for r in rows:
         for key in ("time", "backward"):
-            y = at([(p[key], p["accuracy"]) for p in plain], r[key])
+            y = None if r[key] is None else \
+                at([(p[key], p["accuracy"]) for p in plain], r[key])
             r["plain_" + key] = None if y is None else r["accuracy"] - y
     return rows
 
@@ -267,7 +277,7 @@ def table(rows):
             f"| {r['name']} | {r['seeds']} | {r['accuracy']:.2f} "
             f"({number(r['sd'], '%.2f')}) | {number(r['gap'])} "
             f"({number(r['se'], '%.2f')}) | {min(r['by_class']):.1f} "
-            f"| {r['backward']:.3f} | {r['time']:.3f} "
+            f"| {r['backward']:.3f} | {number(r['time'], '%.3f')} "
             f"| {'' if plain else number(r['plain_time'])} "
             f"| {'' if plain else number(r['plain_backward'])} |")
     return "\n".join(out)
@@ -345,8 +355,11 @@ def main():
                    help="rows whose name has one of these")
     p.add_argument("--shuffle", action="store_true",
                    help="ways to shuffle on 64 and 512 workers instead")
+    p.add_argument("--jobs", type=int, default=1)
     p.add_argument("--out", default="methods")
     args = p.parse_args()
+    if args.jobs > 1 and args.time == "cpu":
+        p.error("--jobs N knows no processor time")
     os.makedirs(args.out, exist_ok=True)
     asked = shuffling(args) if args.shuffle else hiding(args)
     rows = summarise(do_runs(args, asked), asked)
@@ -356,8 +369,9 @@ def main():
     with open(os.path.join(args.out, "table.md"), "w") as f:
         f.write(text + "\n")
     for key in ("time", "backward"):
-        plot(rows, key, "test accuracy, %", os.path.join(args.out,
-                                                         f"{key}.svg"))
+        if all(r[key] is not None for r in rows):
+            plot(rows, key, "test accuracy, %",
+                 os.path.join(args.out, f"{key}.svg"))
     shutil.rmtree(os.path.join(args.out, "data"), ignore_errors=True)
     print(text)
 
