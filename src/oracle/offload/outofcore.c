@@ -65,14 +65,16 @@ static enum pdl_status find_units(struct chain *c, struct pdl_err *err)
 
 /* ---- what a plan's units take -------------------------------------------- */
 
+/* Gradients of weights come with the blocks of backward, but where they are
+ * sums over micro-batches: those are there all the time. */
 static int64_t bytes_of(const struct pdl_plan *p, int tensor)
 {
     const struct pdl_plan_tensor *t = &p->tensors[tensor];
+    bool comes = t->kind == PDL_PLAN_WEIGHT_GRADIENT && p->micro_batches == 1;
     struct pdl_box b;
 
-    if (t->host ||
-        (t->kind != PDL_PLAN_ACTIVATION && t->kind != PDL_PLAN_GRADIENT &&
-         t->kind != PDL_PLAN_WEIGHT_GRADIENT))
+    if (t->host || (t->kind != PDL_PLAN_ACTIVATION &&
+                    t->kind != PDL_PLAN_GRADIENT && !comes))
         return 0;
     pdl_plan_box(p, tensor, 0, &b);
     return pdl_box_volume(&b) * pdl_dtype_bits(t->dtype) / 8;

@@ -164,12 +164,15 @@ static void end_extra(const struct oracle *o, const struct pdl_plan_op *op,
 static void count(const struct oracle *o, int x, int sign, struct tally *t)
 {
     enum pdl_plan_kind kind = o->p->tensors[x].kind;
+    bool base = kind == PDL_PLAN_WEIGHT_GRADIENT && oracle_runs_plans(o);
     int64_t n = kind == PDL_PLAN_WEIGHT_GRADIENT
                     ? gradient_size(o, x, t->size[x])
                     : t->size[x];
 
-    *(o->p->tensors[x].host ? &t->host : &t->live[kind]) +=
-        sign * (o->p->tensors[x].host ? t->size[x] : n);
+    if (!o->p->tensors[x].host)
+        t->live[kind] += sign * n;
+    else if (!base) /* state_of_op has them */
+        t->host += sign * t->size[x];
 }
 
 static void make(const struct oracle *o, int i, int stage, struct tally *t)
@@ -320,7 +323,7 @@ static bool is_own_part(const struct oracle *o, const struct pdl_plan_tensor *x)
 
 /* Optimizer state goes with what the rank updates: its weights, or with ZeRO
  * its parts of them; in the PE's memory or the host's, which then has a copy
- * of the weights too. */
+ * of the weights too (frameworks have the 32-bit one alone). */
 static int64_t state_of_op(const struct oracle *o, const struct pdl_plan_op *op,
                            const int64_t *size, bool host)
 {
@@ -336,10 +339,14 @@ static int64_t state_of_op(const struct oracle *o, const struct pdl_plan_op *op,
         bool master =
             pdl_dtype_bits(x->dtype) == 16 && o->opt->parameters != PDL_IDEAL;
 
-        if (x->host == host)
-            n += master
-                     ? size[op->out[j]] * 2 * (slots + 1)
-                     : size[op->out[j]] * (slots + (host || is_own_part(o, x)));
+        if (x->host != host)
+            continue;
+        n += master ? size[op->out[j]] *
+                          (2 * (slots + 1) + (host && oracle_runs_plans(o)))
+                    : size[op->out[j]] * (slots + (host || is_own_part(o, x)));
+        if (host &&
+            oracle_runs_plans(o)) /* all leave before the first is used */
+            n += size[op->in[op->nout + j]];
     }
     return n;
 }
