@@ -250,6 +250,12 @@ bool pdl_trainer_device(pdl_trainer *t, bool rates,
  * while the other is busy, too: measured now. 0: there is no device, or no room
  * to try. Works for one that was asked for its size only. */
 double pdl_trainer_copy_rate(pdl_trainer *t);
+/* Bytes a second at which the host updates weights for the device: four of a
+ * gradient, eight of a weight and of each of the optimizer's states, on this
+ * thread's threads; measured now. 0: as above. */
+double pdl_trainer_update_rate(pdl_trainer *t);
+/* Bytes of the host's memory that this process may still have. */
+int64_t pdl_trainer_host_left(void);
 /* Bytes that operation op works in besides its operands. */
 int64_t pdl_trainer_workspace(const pdl_trainer *t, int op);
 

@@ -231,6 +231,14 @@ static void fill_job(struct session *s)
         .ctx = s};
 }
 
+/* What --memory decides by, of this machine. */
+static void measure(struct session *s, pdl_trainer *t)
+{
+    s->host_left = pdl_trainer_host_left();
+    s->copy_rate = pdl_trainer_copy_rate(t);
+    s->update_rate = s->copy_rate > 0 ? pdl_trainer_update_rate(t) : 0;
+}
+
 /* --size: on the rank that takes most. */
 static enum pdl_status size_of(struct session *s, pdl_comm *comm,
                                struct pdl_err *err)
@@ -252,7 +260,7 @@ static enum pdl_status size_of(struct session *s, pdl_comm *comm,
         pdl_trainer_memory(t, &m);
         most = m.taken;
         if (pdl_comm_rank(comm) == 0)
-            s->copy_rate = pdl_trainer_copy_rate(t);
+            measure(s, t);
         if (pdl_comm_size(comm) > 1)
             st = pdl_comm_allreduce(comm, &most, &most, 1, PDL_COMM_I64,
                                     PDL_COMM_MAX, err);

@@ -32,7 +32,8 @@ struct session {
     bool evaluate;     /* the command is evaluate */
     char on_host[512]; /* --size: operators that the host runs for a device */
     struct train_trace trace;
-    double copy_rate; /* --size: of the device */
+    double copy_rate, update_rate; /* --size: of the device, of its host */
+    int64_t host_left;             /* --size: bytes */
     double loss_scale;
     int64_t loss_scale_steps;
 };

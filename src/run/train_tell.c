@@ -252,6 +252,9 @@ static void size_told(struct session *s)
         pdl_json_kstr(&j, "on_host", s->on_host);
     if (s->copy_rate > 0)
         pdl_json_knum(&j, "copy_bytes_per_s", s->copy_rate);
+    if (s->update_rate > 0)
+        pdl_json_knum(&j, "update_bytes_per_s", s->update_rate);
+    pdl_json_kint(&j, "host_left_bytes", s->host_left);
     memory_json(&j, &x->memory);
     pdl_json_end(&j);
 }

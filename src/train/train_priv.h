@@ -685,6 +685,10 @@ bool train_tuner_draws(const pdl_trainer *t, int tensor);
 enum pdl_status train_tuner_open(pdl_trainer *t, struct pdl_err *err);
 /* What it will take, of the computing memory or of the far one. */
 int64_t train_tuner_bytes(const pdl_trainer *t, bool far);
+/* Updates a shard of the host's memory, which is no weight's. */
+struct train_shard;
+void train_tuner_try(pdl_trainer *t, const struct train_shard *s);
+int train_tuner_states(const pdl_trainer *t);
 enum pdl_status train_tuner_measure(pdl_trainer *t, double lr,
                                     struct pdl_err *err);
 enum pdl_status train_tuner_update(pdl_trainer *t, int op, double lr,

@@ -78,4 +78,21 @@ done
 out=$("$paradl" train $gpt --data synthetic --samples 32 --batch 16 --steps 1 \
     --no-test --memory 4MB --strategy serial,offload=optimizer 2>&1) ||
     fail "with the optimizer on the host: $out"
+# what a plan leaves on the host is foretold: the states, weights and gradients
+for precision in fp32 bf16; do
+    said=$("$paradl" project $gpt --batch 16 --precision $precision --json \
+        --system dgx-a100 --optimizer adam --strategy serial,offload=optimizer |
+        number host_bytes)
+    far=$(train $gpt --size --precision $precision --optimizer adamw \
+        --strategy serial,offload=optimizer | number far_bytes)
+    [ -n "$said" ] && [ $((100 * (far - said))) -ge 0 ] &&
+        [ $((100 * (far - said))) -le "$said" ] ||
+        fail "on the host $far B in $precision, $said foretold"
+done
+# neither the device nor the host has room
+out=$("$paradl" train $gpt --data synthetic --batch 16 --optimizer adamw --memory 1600kB \
+    --system dgx-h100:node.pes=1,node.host.memory=200kB --emit no.plan 2>&1) &&
+    fail "it fits on a host of 200 kB: $out"
+[ "$(wc -l <<<"$out")" = 1 ] && grep -q 'wait on the host than its 195 KiB' <<<"$out" ||
+    fail "no room on the host: $out"
 exit $bad

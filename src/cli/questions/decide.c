@@ -24,7 +24,8 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { TRIES = 8 };
+/* SPARE: part of the host's memory that is left to others */
+enum { TRIES = 8, SPARE = 32 };
 
 /* Of one core, guessed; how copies do is measured. */
 static const char GUESSED[] = "name: here\n"
@@ -56,7 +57,9 @@ struct decision {
     struct pdl_system sys;
     const char *plain; /* the strategy as it was asked for */
     int64_t taken;     /* by the runtime, for the last plan asked about */
-    double copy_rate;  /* of the device, measured by it; 0: not known */
+    double copy_rate, update_rate; /* of the device and its host, measured by
+                                      them; 0: not known */
+    int64_t host_left;             /* for one rank */
 };
 
 bool cli_decides(const struct pdl_args *args)
@@ -200,6 +203,31 @@ static void measure(struct decision *d)
     free(at);
 }
 
+static int64_t used_pes(const struct decision *d)
+{
+    int64_t ranks = pdl_job_plan(d->j)->mesh->pes, node = d->sys.node.pes;
+
+    return ranks < node ? ranks : node;
+}
+
+/* What the device and its host have measured; --emit is for a machine that may
+ * be another than this one, which has as much memory as --system says. */
+static void take_measured(struct decision *d)
+{
+    struct pdl_host *h = &d->sys.node.host;
+    double used = (double)used_pes(d);
+    int64_t left = d->host_left - d->host_left / SPARE;
+
+    if (d->copy_rate > 0)
+        h->pcie_bytes_per_s = d->copy_rate;
+    if (d->update_rate > 0 && (!(h->memory_bytes_per_s > 0) ||
+                               used * d->update_rate < h->memory_bytes_per_s))
+        h->memory_bytes_per_s = used * d->update_rate;
+    if (!d->o->emit && left > 0 &&
+        (h->memory_bytes == 0 || left < h->memory_bytes))
+        h->memory_bytes = left;
+}
+
 static enum pdl_status machine(struct decision *d, struct pdl_err *err)
 {
     bool gpu = d->o->device && (strncmp(d->o->device, "cuda", 4) == 0 ||
@@ -217,15 +245,25 @@ static enum pdl_status machine(struct decision *d, struct pdl_err *err)
                                (struct pdl_bytes){GUESSED, sizeof GUESSED - 1},
                                "here", &d->sys, err);
     d->sys.node.host.out_bytes_per_s = 0;
-    if (st == PDL_OK && gpu && d->copy_rate > 0)
-        d->sys.node.host.pcie_bytes_per_s = d->copy_rate;
-    else if (st == PDL_OK && (!gpu || !(d->sys.node.host.pcie_bytes_per_s > 0)))
+    if (st != PDL_OK)
+        return st;
+    if (!gpu ||
+        (!(d->copy_rate > 0) && !(d->sys.node.host.pcie_bytes_per_s > 0)))
         measure(d);
+    take_measured(d);
     d->sys.pe.memory_usable = 1;
     return st;
 }
 
 /* ---- what the runtime takes -------------------------------------------- */
+
+static enum pdl_status read_rate(const struct pdl_doc *root, const char *key,
+                                 double *out, struct pdl_err *err)
+{
+    const struct pdl_doc *x = pdl_doc_get(root, key);
+
+    return x ? pdl_doc_num(x, PDL_UNIT_NONE, 0, 1e15, out, err) : PDL_OK;
+}
 
 static enum pdl_status read_size(struct decision *d, const struct pdl_buf *text,
                                  struct pdl_err *err)
@@ -237,10 +275,14 @@ static enum pdl_status read_size(struct decision *d, const struct pdl_buf *text,
 
     if (st != PDL_OK)
         return st;
-    x = pdl_doc_get(root, "copy_bytes_per_s");
-    if (x &&
-        pdl_doc_num(x, PDL_UNIT_NONE, 0, 1e15, &d->copy_rate, err) != PDL_OK)
-        return PDL_EPARSE;
+    st = read_rate(root, "copy_bytes_per_s", &d->copy_rate, err);
+    if (st == PDL_OK)
+        st = read_rate(root, "update_bytes_per_s", &d->update_rate, err);
+    x = pdl_doc_get(root, "host_left_bytes");
+    if (st == PDL_OK && x)
+        st = pdl_doc_int(x, 0, INT64_MAX, &d->host_left, err);
+    if (st != PDL_OK)
+        return st;
     x = pdl_doc_get(root, "most_bytes");
     return x ? pdl_doc_int(x, 0, INT64_MAX, &d->taken, err)
              : pdl_fail(err, PDL_EPARSE, "paradl-run: says no size");
@@ -300,6 +342,17 @@ static enum pdl_status no_room(const struct decision *d, int64_t least,
 {
     char a[32], b[32];
 
+    if (least <= d->o->memory) {
+        pdl_fail(
+            err, PDL_EINVAL,
+            "--memory %s leaves more to wait on the host than its %s",
+            pdl_unit_format((double)d->o->memory, PDL_UNIT_BYTES, b, sizeof b),
+            pdl_unit_format((double)d->sys.node.host.memory_bytes,
+                            PDL_UNIT_BYTES, a, sizeof a));
+        pdl_hint(err, "more --memory, a smaller batch, or zero=3 of several "
+                      "ranks");
+        return PDL_EINVAL;
+    }
     pdl_fail(
         err, PDL_EINVAL,
         "whatever is made again or waits, a rank needs %s and more, "
@@ -319,6 +372,16 @@ static enum pdl_status look(struct decision *d, const char *strategy,
     return st == PDL_OK ? ask_size(d, err) : st;
 }
 
+/* Both as the runtime has them: its host has more than what the plan names. */
+static bool is_fine(const struct decision *d, const struct pdl_projection *x)
+{
+    int64_t host = d->sys.node.host.memory_bytes, all;
+
+    return d->taken <= d->o->memory &&
+           (host <= 0 ||
+            (pdl_mul64(x->host_bytes, used_pes(d), &all) && all <= host));
+}
+
 /* Decisions with less room until the runtime's plan fits, and then with as much
  * as it still fits with. */
 static enum pdl_status decide(struct decision *d, const char *strategy,
@@ -336,7 +399,7 @@ static enum pdl_status decide(struct decision *d, const char *strategy,
             break;
         x = pdl_job_projection(d->j);
         *least = *least == 0 || d->taken < *least ? d->taken : *least;
-        *(d->taken <= d->o->memory ? &low : &high) = room;
+        *(is_fine(d, x) ? &low : &high) = room;
         if (low == 0 && !x->feasible)
             break; /* nothing smaller is known */
         less = d->o->memory - (d->taken - x->peak_bytes);

@@ -6,6 +6,7 @@
  * anybody is refused. Memory that is asked for beyond that is not refused: the
  * process is killed when it touches it. */
 #include "paradl/plan.h"
+#include "paradl/train.h"
 #include "train/exec/far.h"
 
 #include <inttypes.h>
@@ -115,6 +116,13 @@ int64_t train_host_room(bool *by_group)
         group = train_group_room(root, path);
     *by_group = group < all;
     return *by_group ? group : all;
+}
+
+int64_t pdl_trainer_host_left(void)
+{
+    bool by_group;
+
+    return train_host_room(&by_group);
 }
 
 /* ---- all ranks of a host --- */

@@ -542,6 +542,16 @@ static struct train_step step_of(const pdl_trainer *t, double lr)
     return (struct train_step){t->now + 1, lr, t->tuner->factor};
 }
 
+void train_tuner_try(pdl_trainer *t, const struct train_shard *s)
+{
+    struct train_tuning one = {.how = t->tuner->how,
+                               .hyper = t->tuner->hyper,
+                               .step = step_of(t, 1e-3),
+                               .shard = *s};
+
+    tune(t, true, &apply_work, NULL, &one);
+}
+
 static enum pdl_status add_over_ranks(pdl_trainer *t, double *v, int64_t n,
                                       struct pdl_err *err)
 {
