@@ -255,6 +255,9 @@ enum pdl_status pdl_anchor_to_own(pdl_arena *a, const struct pdl_plan *plan,
  * this PE has it; < 0: it has nothing like it. */
 double pdl_profile_estimate(const struct pdl_pe *pe,
                             const struct pdl_profile_row *row);
+/* Of an operation that nobody looks at, where looking adds so much to it: never
+ * less than a quarter of what was seen. */
+double pdl_unwatched(double seconds, double watched_s);
 
 /* What a step draws and costs; 0 where the system does not say. */
 struct pdl_bill {

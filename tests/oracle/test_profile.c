@@ -349,6 +349,74 @@ static void a_row_is_estimated_from_others(void **state)
     pdl_arena_destroy(a);
 }
 
+/* Operations that were timed one by one on a device, each with some time of the
+ * looking: a step has none of it, and never less than a quarter is left. */
+static void a_step_is_not_looked_at(void **state)
+{
+    enum { OPS = 100 };
+    static const double looking = 5e-6;
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct machine *m = machine(a);
+    const struct pdl_plan *p = plan_of(a, "resnet18:input=64", "data=1", 8);
+    struct pdl_oracle_options o = {.parameters = PDL_EMPIRICAL,
+                                   .precision = PDL_PREC_FP32,
+                                   .optimizer_slots = 1};
+    struct pdl_projection with, without;
+    struct pdl_op_price before, after;
+    struct pdl_err err;
+    static const int64_t dims[] = {OPS, 1000000, 1};
+
+    (void)state;
+    m->sys.pe.arch = "hopper";
+    measure(m, p);
+    assert_int_equal(pdl_project(p, &m->sys, &o, &with, &err), PDL_OK);
+    pdl_price_op(p, &m->sys, &o, 0, &before);
+    m->row[m->sys.pe.nprofile++] = (struct pdl_profile_row){
+        .op = "step",
+        .pass = "forward",
+        .precision = "fp32",
+        .dims = dims,
+        .ndims = 3,
+        .seconds = (double)dims[1] * 1e-9 - OPS * looking};
+    assert_int_equal(pdl_project(p, &m->sys, &o, &without, &err), PDL_OK);
+    pdl_price_op(p, &m->sys, &o, 0, &after);
+    assert_true(before.seconds > 2 * looking);
+    assert_true(fabs(before.seconds - after.seconds - looking) < 1e-9);
+    assert_true(with.step_s - without.step_s > 30 * looking);
+    assert_true(fabs(pdl_unwatched(4e-6, looking) - 1e-6) < 1e-12);
+    pdl_arena_destroy(a);
+}
+
+/* Two rows as near, one of as many channels less, one more: that which the same
+ * power of two divides is like what is asked for. */
+static void what_divides_channels_is_near(void **state)
+{
+    static const int64_t dims[][PDL_KEY_DIMS + 1] = {
+        {100000000, 1000000, 9, 1, 0, 8, 96, 96, 64, 0},
+        {100000000, 1000000, 9, 1, 0, 8, 170, 170, 64, 0},
+        {100000000, 1000000, 9, 1, 0, 8, 128, 128, 64, 0}};
+    struct pdl_profile_row row[2];
+    struct pdl_profile_row of = {.op = "run.conv",
+                                 .pass = "forward",
+                                 .precision = "fp32",
+                                 .dims = dims[2],
+                                 .ndims = PDL_KEY_DIMS + 1,
+                                 .seconds = 1};
+    struct pdl_pe pe = {.arch = "hopper", .profile = row, .nprofile = 2};
+    double device, core;
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        row[i] = of;
+        row[i].dims = dims[i];
+        row[i].seconds = i == 0 ? 4e-3 : 1e-3; /* no rates explain */
+    }
+    device = pdl_profile_estimate(&pe, &of);
+    pe.arch = "cpu";
+    core = pdl_profile_estimate(&pe, &of);
+    assert_true(core > 0 && device > 1.2 * core);
+}
+
 static void a_wrong_row_is_felt(void **state)
 {
     pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
@@ -570,6 +638,8 @@ int main(void)
         cmocka_unit_test(groups_of_other_precisions_do_not_count),
         cmocka_unit_test(other_frameworks_have_none_of_its_rows),
         cmocka_unit_test(a_row_is_estimated_from_others),
+        cmocka_unit_test(a_step_is_not_looked_at),
+        cmocka_unit_test(what_divides_channels_is_near),
         cmocka_unit_test(a_wrong_row_is_felt),
         cmocka_unit_test(the_workspace_is_part_of_the_memory),
         cmocka_unit_test(a_part_is_not_priced_as_the_operator),

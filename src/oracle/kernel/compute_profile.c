@@ -21,17 +21,24 @@
  * (or that multiply), in the same pass and precision.
  *
  * Chosen by leaving rows out one at a time: the parts alone or the nearest
- * rows alone err more. So was what differs for a device, probe by probe: its
- * convolutions have no tiles to fill, and samples and pixels are one extent. */
+ * rows alone err more. So was what differs for a device, probe by probe: samples
+ * and pixels of its convolutions are one extent that fills no tiles, its matrix
+ * units take channels and filters by tiles, and what divides them decides which
+ * kernels there are. Operations are timed one by one there, and between two
+ * that nobody looks at less time passes: the steps of the probes say how much. */
 #include "oracle/context.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { PARTS = 4, TURNS = 200, MAX_ROWS = 1024 };
 /* Fewer rows than this do not tell the parts apart: the operator's other
  * classes then say the rates, and the rows how much is left over. */
 enum { ENOUGH = 2 * PARTS };
+
+/* Channels that matrix units take at once, for 16 bits. */
+enum { WIDE = 64 };
 
 /* Rows this near (squared, in octaves) to each other count as one. */
 static const double NEAR2 = .02;
@@ -48,6 +55,7 @@ struct likes {
     double value[MAX_ROWS];
     int n;
     bool core;          /* of processors; else of a device */
+    bool tiles;         /* ... which multiplies tiles */
     double rate[PARTS]; /* of one of each part */
 };
 
@@ -133,8 +141,14 @@ static double pixels(const int64_t *d, bool core)
                : (double)d[PDL_KEY_FLOPS] / each;
 }
 
+static double whole_tiles(double channels)
+{
+    return ceil(channels / WIDE) * WIDE;
+}
+
 /* How much there is of each part. */
-static void parts_of(const int64_t *d, int ndims, bool core, double *x)
+static void parts_of(const struct likes *l, const int64_t *d, int ndims,
+                     double *x)
 {
     const int64_t *e = d + PDL_KEY_EXTENTS;
 
@@ -143,10 +157,13 @@ static void parts_of(const int64_t *d, int ndims, bool core, double *x)
     x[2] = 0;
     x[3] = 1;
     if (is_conv(ndims)) {
-        double c = (double)e[1], f = (double)e[2], n = pixels(d, core);
+        double c = (double)e[1], f = (double)e[2], n = pixels(d, l->core);
 
-        if (core && !is_grouped(d))
+        if (l->core && !is_grouped(d))
             x[0] = 2 * n * c * f * (double)d[PDL_KEY_CLASS];
+        if (l->tiles && !is_grouped(d))
+            x[0] = 2 * n * whole_tiles(c) * whole_tiles(f) *
+                   (double)d[PDL_KEY_CLASS];
         x[1] = n * (c * (double)d[PDL_KEY_CLASS + 1] + f);
         if (is_grouped(d)) /* of its group only */
             c = (double)d[PDL_KEY_CLASS + 2];
@@ -161,7 +178,7 @@ static double by_parts(const struct likes *l, const int64_t *dims, int ndims)
 {
     double x[PARTS], t = 0;
 
-    parts_of(dims, ndims, l->core, x);
+    parts_of(l, dims, ndims, x);
     for (int i = 0; i < PARTS; i++)
         t += l->rate[i] * x[i];
     return t > 1e-12 ? t : 1e-12;
@@ -175,12 +192,12 @@ static void fit(struct likes *l, int ndims)
     double x[PARTS], y[PARTS] = {0};
 
     for (int r = 0; r < l->n; r++) {
-        parts_of(l->row[r]->dims, ndims, l->core, x);
+        parts_of(l, l->row[r]->dims, ndims, x);
         for (int i = 0; i < PARTS; i++)
             most[i] = fmax(most[i], x[i]);
     }
     for (int r = 0; r < l->n; r++) {
-        parts_of(l->row[r]->dims, ndims, l->core, x);
+        parts_of(l, l->row[r]->dims, ndims, x);
         for (int i = 0; i < PARTS; i++)
             x[i] = most[i] > 0 ? x[i] / most[i] / l->value[r] : 0;
         for (int i = 0; i < PARTS; i++) {
@@ -208,6 +225,16 @@ static double octaves2(double a, double b)
     return d * d;
 }
 
+/* The power of two that divides it, up to a tile. */
+static double divisor(int64_t channels)
+{
+    int64_t d = 1;
+
+    while (d < WIDE && channels % (2 * d) == 0)
+        d *= 2;
+    return (double)d;
+}
+
 /* Squared distance in octaves. */
 static double distance2(const struct pdl_profile_row *r,
                         const struct pdl_plan_key *k, bool core)
@@ -224,6 +251,9 @@ static double distance2(const struct pdl_profile_row *r,
     }
     for (int i = first; i < end; i++)
         sum += octaves2((double)r->dims[i], (double)k->dims[i]);
+    for (int i = 1; !core && extents && i < 3; i++)
+        sum += octaves2(divisor(r->dims[PDL_KEY_EXTENTS + i]),
+                        divisor(k->dims[PDL_KEY_EXTENTS + i]));
     return sum;
 }
 
@@ -263,6 +293,7 @@ static int find_rows(const struct question *q, enum kin kin, struct likes *l)
 
     l->n = 0;
     l->core = q->pe->arch && strcmp(q->pe->arch, "cpu") == 0;
+    l->tiles = !l->core && strcmp(q->precision, "fp32") != 0;
     for (int64_t i = 0; i < q->pe->nprofile && l->n < MAX_ROWS; i++) {
         const struct pdl_profile_row *r = &q->pe->profile[i];
 
@@ -356,7 +387,38 @@ double pdl_profile_estimate(const struct pdl_pe *pe,
     return answer(&q);
 }
 
-double oracle_profiled(const struct oracle *o, int op, int64_t rank)
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* A step's row: operations, nanoseconds of all of them one by one, bytes; and
+ * the seconds of a step that goes by itself. */
+double oracle_watched(const struct pdl_pe *pe, const char *precision)
+{
+    double each[MAX_ROWS];
+    int n = 0;
+
+    for (int64_t i = 0; i < pe->nprofile && n < MAX_ROWS; i++) {
+        const struct pdl_profile_row *r = &pe->profile[i];
+
+        if (strcmp(r->op, "step") == 0 && r->ndims == 3 && r->dims[0] > 0 &&
+            r->precision && strcmp(r->precision, precision) == 0)
+            each[n++] =
+                ((double)r->dims[1] * 1e-9 - r->seconds) / (double)r->dims[0];
+    }
+    qsort(each, (size_t)n, sizeof each[0], ascending);
+    return n > 0 ? fmax(each[n / 2], 0) : 0;
+}
+
+double pdl_unwatched(double seconds, double watched_s)
+{
+    return fmax(seconds - watched_s, seconds / 4);
+}
+
+static double profiled(const struct oracle *o, int op, int64_t rank)
 {
     double all, one;
 
@@ -367,6 +429,13 @@ double oracle_profiled(const struct oracle *o, int op, int64_t rank)
     if (one < 0) /* nobody measured that */
         return all < 0 ? ask(o, op, rank, BUSY) : all;
     return all < 0 ? one : one + o->busy * (all - one);
+}
+
+double oracle_profiled(const struct oracle *o, int op, int64_t rank)
+{
+    double t = profiled(o, op, rank);
+
+    return t > 0 ? pdl_unwatched(t, o->pe.watched_s) : t;
 }
 
 double oracle_profiled_bytes(const struct oracle *o, const char *op,

@@ -11,7 +11,8 @@ struct oracle_pe {
     double conv[3];
     double batch_norm_forward, batch_norm_backward, layer_norm_forward;
     double l2_bytes, clock_hz;
-    bool vector;   /* no matrix units at this precision */
+    double watched_s; /* that it took to time an operation of the profile */
+    bool vector;      /* no matrix units at this precision */
     bool core;     /* processor cores: register tiles, which no shape wastes */
     bool own;      /* our own runtime runs here: cores, or what it measured */
     bool joins;    /* ... and runs groups of operations as one kernel */
@@ -63,6 +64,8 @@ bool oracle_attention_shape(const struct oracle *o, int node, int64_t rank,
                             struct pdl_shape *s);
 /* compute_profile.c: by what was measured on this machine; < 0: nothing was */
 double oracle_profiled(const struct oracle *o, int op, int64_t rank);
+/* seconds that looking at an operation adds to it */
+double oracle_watched(const struct pdl_pe *pe, const char *precision);
 /* forward of an operator that moves as many bytes */
 double oracle_profiled_bytes(const struct oracle *o, const char *op,
                              int64_t bytes);

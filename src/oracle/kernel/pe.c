@@ -103,6 +103,7 @@ void oracle_pe_settle(const struct pdl_pe *pe, enum pdl_precision p,
     };
     out->own = out->core || has_rows(pe, false);
     out->joins = !out->core && has_rows(pe, true);
+    out->watched_s = out->core ? 0 : oracle_watched(pe, pdl_precision_name(p));
 }
 
 double oracle_shape(const struct oracle_pe *pe, const struct pdl_shape *s)
