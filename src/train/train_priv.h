@@ -156,6 +156,8 @@ struct pdl_trainer {
     struct pdl_err device_err;
     struct train_room view, *rooms; /* rooms: to be freed at the end */
     struct train_place *places;
+    struct train_plain *plain;   /* locked.c */
+    int64_t unlocked;            /* bytes that should have been locked so far */
     struct train_staged *staged; /* the samples of the next step */
     struct train_room *fed;      /* loaded tensors, by tensor and micro-batch */
     struct train_transfer *transfers, *waiting; /* free; not yet begun */
@@ -261,6 +263,11 @@ void train_get_later(pdl_trainer *t, void *to, const void *from, int64_t bytes);
 /* The bytes where the host can read them, until the next call; NULL: no
  * memory. */
 void *train_view(pdl_trainer *t, void *at, int64_t bytes);
+/* locked.c: memory of the host for copies; NULL: there is none. How much of it
+ * could not be locked. */
+void *train_take_host(pdl_trainer *t, int64_t bytes);
+void train_give_host(pdl_trainer *t, void *at);
+int64_t train_unlocked(const pdl_trainer *t);
 bool train_grow(pdl_trainer *t, struct train_room *r, int64_t bytes);
 void train_empty(pdl_trainer *t, struct train_room *r);
 /* The room, as soon as nobody needs what is in it; and on to the device. */

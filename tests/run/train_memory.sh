@@ -89,6 +89,16 @@ for precision in fp32 bf16; do
         [ $((100 * (far - said))) -le "$said" ] ||
         fail "on the host $far B in $precision, $said foretold"
 done
+# memory that may not be locked: slower, the same losses, one line
+for lock in "" :1000; do
+    "$paradl" train $gpt --data synthetic --samples 32 --batch 16 --steps 3 --no-test \
+        --threads 1 --strategy serial,offload=optimizer,offload=activations \
+        --device twin:3$lock >locked$lock.txt 2>&1 || fail "twin:3$lock: $(cat locked$lock.txt)"
+done
+[ "$(grep -c 'may not be locked' locked:1000.txt)" = 1 ] &&
+    ! grep -q 'may not be locked' locked.txt || fail "locked memory: $(cat locked*.txt)"
+[ "$(grep -o 'loss [0-9.]*' locked.txt)" = "$(grep -o 'loss [0-9.]*' locked:1000.txt)" ] ||
+    fail "locked memory: $(cat locked*.txt)"
 # neither the device nor the host has room
 out=$("$paradl" train $gpt --data synthetic --batch 16 --optimizer adamw --memory 1600kB \
     --system dgx-h100:node.pes=1,node.host.memory=200kB --emit no.plan 2>&1) &&

@@ -188,18 +188,14 @@ bool train_grow(pdl_trainer *t, struct train_room *r, int64_t bytes)
     if (bytes <= r->bytes)
         return true;
     train_empty(t, r);
-    r->at = t->device->take_host ? t->device->take_host(t->backend_state, bytes)
-                                 : malloc((size_t)bytes);
+    r->at = train_take_host(t, bytes);
     r->bytes = r->at ? bytes : 0;
     return r->at != NULL;
 }
 
 void train_empty(pdl_trainer *t, struct train_room *r)
 {
-    if (t->device && t->device->give_host)
-        t->device->give_host(t->backend_state, r->at);
-    else
-        free(r->at);
+    train_give_host(t, r->at);
     r->at = NULL;
     r->bytes = 0;
 }

@@ -75,7 +75,7 @@ struct train_device {
                              struct pdl_err *err);
     void (*free)(void *state, void *p); /* NULL: nothing */
     /* Memory of the host that copies go to and from without a detour, for
-     * rooms; NULL: the host's own. */
+     * rooms; NULL: the host's own. It may have none, plain memory does. */
     void *(*take_host)(void *state, int64_t bytes);
     void (*give_host)(void *state, void *p);
     enum pdl_status (*copy)(void *state, enum train_stream s,

@@ -103,10 +103,7 @@ enum pdl_status train_far_open(pdl_trainer *t, struct pdl_err *err)
                         "files");
     if (t->opt.far)
         return train_far_file_open(t->opt.far, t->rank, n, &f->file, err);
-    if (t->device && t->device->take_host)
-        f->at = t->device->take_host(t->backend_state, n + 1);
-    else
-        f->at = malloc((size_t)n + 1);
+    f->at = train_take_host(t, n + 1);
     return f->at ? PDL_OK
                  : pdl_fail(err, PDL_ENOMEM,
                             "no %lld B of the host's memory for what waits "
@@ -121,10 +118,7 @@ void train_far_close(pdl_trainer *t)
     if (!f)
         return;
     train_far_file_close(f->file);
-    if (t->device && t->device->give_host)
-        t->device->give_host(t->backend_state, f->at);
-    else
-        free(f->at);
+    train_give_host(t, f->at);
 }
 
 /* ---- the link --- */
@@ -152,10 +146,10 @@ double pdl_trainer_copy_rate(pdl_trainer *t)
     const struct train_device *d = t->device;
     void *here[2] = {NULL, NULL}, *there[2] = {NULL, NULL};
     double best = 0;
-    bool ok = d && d->take_host;
+    bool ok = d && d->describe; /* one that is no test's */
 
     for (int i = 0; i < 2 && ok; i++) {
-        there[i] = d->take_host(t->backend_state, TRIED);
+        there[i] = train_take_host(t, TRIED);
         ok = there[i] &&
              d->alloc(t->backend_state, TRIED, &here[i], NULL) == PDL_OK;
     }
@@ -167,7 +161,7 @@ double pdl_trainer_copy_rate(pdl_trainer *t)
     }
     for (int i = 0; d && i < 2; i++) {
         if (there[i])
-            d->give_host(t->backend_state, there[i]);
+            train_give_host(t, there[i]);
         if (here[i])
             d->free(t->backend_state, here[i]);
     }

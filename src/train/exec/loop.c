@@ -325,6 +325,21 @@ static enum pdl_status tell_slow(struct train_loop *l, double seconds,
     return train_slow_tell(l, seconds, err);
 }
 
+/* Once; what is copied through grows with the first steps. */
+static void tell_unlocked(struct train_loop *l)
+{
+    char a[32];
+
+    if (l->told_unlocked || train_unlocked(l->t) == 0)
+        return;
+    l->told_unlocked = true;
+    train_note(l,
+               "%s of the host's memory may not be locked (ulimit -l, a "
+               "cgroup): copies to and from it are slower",
+               pdl_unit_format((double)train_unlocked(l->t), PDL_UNIT_BYTES, a,
+                               sizeof a));
+}
+
 static bool on_device(const struct train_loop *l)
 {
     return l->t && l->t->device;
@@ -385,6 +400,7 @@ static enum pdl_status one_step(struct train_loop *l, bool *stop,
                                           .test_loss = NAN,
                                           .perplexity = NAN,
                                           .accuracy = NAN});
+    tell_unlocked(l);
     st = tell_slow(l, seconds, err);
     if (st == PDL_OK)
         st = train_sites_step(l, &r, err);
@@ -528,6 +544,8 @@ static enum pdl_status open_all(struct train_loop *l, struct pdl_err *err)
     l->clock.own_times = opt.cpu_times || (st == PDL_OK && on_device(l));
     if (st == PDL_OK && train_on_host(l->t))
         tell_on_host(l);
+    if (st == PDL_OK)
+        tell_unlocked(l);
     if (st == PDL_OK)
         st = load_weights(l, err);
     if (st == PDL_OK)

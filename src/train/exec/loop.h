@@ -78,6 +78,7 @@ struct train_loop {
     struct train_average *averages; /* of the weights; average.c */
     int naverages;
     double epoch_loss, last_loss;
+    bool told_unlocked; /* memory of the host */
     int64_t epoch_steps;
     double busy_s, fastest_s, start_s, cpu_s;
     struct train_clock clock;

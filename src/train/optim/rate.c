@@ -35,7 +35,7 @@ double pdl_trainer_update_rate(pdl_trainer *t)
     float *all;
     double took;
 
-    if (!t->device || !t->device->take_host)
+    if (!t->device || !t->device->describe)
         return 0;
     all = calloc((size_t)ELEMENTS * (size_t)(2 + states), sizeof *all);
     if (!all)

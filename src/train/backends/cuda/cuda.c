@@ -118,7 +118,10 @@ static void *cuda_take_host(void *state, int64_t bytes)
     void *p = NULL;
 
     (void)state;
-    return cudaMallocHost(&p, (size_t)bytes) == cudaSuccess ? p : NULL;
+    if (cudaMallocHost(&p, (size_t)bytes) == cudaSuccess)
+        return p;
+    (void)cudaGetLastError(); /* plain memory does */
+    return NULL;
 }
 
 static void cuda_give_host(void *state, void *p)

@@ -52,6 +52,7 @@ struct held {
 
 struct twin {
     pdl_arena *arena;
+    int64_t may_lock;            /* bytes of the host's memory */
     struct held *held, *holding; /* all; the one that is being given */
     uint64_t seed, draws, tickets;
     int slow; /* the stream that waits for all others; TRAIN_STREAMS: none */
@@ -449,17 +450,46 @@ static enum pdl_status join(void *state, const struct train_group *g,
 
 /* ---- opening ---------------------------------------------------------- */
 
+static void *twin_take_host(void *state, int64_t bytes)
+{
+    struct twin *w = state;
+
+    if (bytes > w->may_lock)
+        return NULL;
+    w->may_lock -= bytes;
+    return malloc((size_t)bytes);
+}
+
+static void twin_give_host(void *state, void *p)
+{
+    (void)state;
+    free(p);
+}
+
+/* "7": the seed; "7:1000": bytes of the host's memory that may be locked */
+static bool parse(struct twin *w, const char *which)
+{
+    char *end = NULL, *more;
+
+    w->may_lock = INT64_MAX;
+    if (!which)
+        return true;
+    w->seed = strtoull(which, &end, 10);
+    if (end == which || *end != ':')
+        return end != which && !*end;
+    w->may_lock = strtoll(end + 1, &more, 10);
+    return more > end + 1 && !*more && w->may_lock >= 0;
+}
+
 static enum pdl_status twin_open(pdl_arena *a, const char *which, int64_t rank,
                                  void **state, struct pdl_err *err)
 {
     struct twin *w = PDL_NEW(a, struct twin, 1);
-    char *end = NULL;
 
     if (!w)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     w->arena = a;
-    w->seed = which ? strtoull(which, &end, 10) : 0;
-    if (end && (end == which || *end))
+    if (!parse(w, which))
         return pdl_fail(err, PDL_EINVAL, "twin:%.40s: the seed is a number",
                         which);
     w->seed = w->seed * 4099 + (uint64_t)rank;
@@ -507,6 +537,8 @@ const struct train_device train_twin = {
                 .join = join},
     .alloc = twin_alloc,
     .free = twin_free,
+    .take_host = twin_take_host,
+    .give_host = twin_give_host,
     .copy = twin_copy,
     .fill = twin_fill,
     .launch = twin_launch,
