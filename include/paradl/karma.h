@@ -14,7 +14,10 @@
  *
  * Gradients of a group whose states are on the host leave when its block's
  * backward is done, are used there, and its weights come back after all
- * activations have; other groups are updated when backward is done. */
+ * activations have; other groups are updated when backward is done.
+ *
+ * A step may be several such passes (micro-batches), all of the same decisions;
+ * groups are updated in the last. */
 #ifndef PARADL_KARMA_H
 #define PARADL_KARMA_H
 
@@ -84,11 +87,13 @@ struct pdl_karma {
     int64_t capacity, fixed_bytes; /* fixed: weights and whatever else stays */
     int64_t host_bytes;            /* 0: as much as it takes */
     int least_ahead, most_ahead;   /* distances to try; 0: 1 to 4 */
+    int64_t passes;                /* 0: one */
 };
 
 /* What a step of these decisions is. */
 struct pdl_karma_step {
     double step_s, forward_s;
+    double pass_s;                /* one that no update follows */
     double wait_s;                /* computing waits for copies */
     double out_busy_s, in_busy_s; /* copies */
     double recompute_s;

@@ -9,6 +9,11 @@ static inline bool karma_moves(enum pdl_karma_choice c)
     return c == PDL_KARMA_SWAP || c == PDL_KARMA_BOTH || c == PDL_KARMA_REST;
 }
 
+static inline int64_t karma_passes(const struct pdl_karma *k)
+{
+    return k->passes > 1 ? k->passes : 1;
+}
+
 /* What a block leaves for its backward: on the device, or on the host. */
 static inline const struct pdl_karma_left *
 karma_left(const struct pdl_karma_block *b, enum pdl_karma_choice c)

@@ -54,36 +54,78 @@ static enum pdl_status try_policies(struct solve *v, struct pdl_err *err)
     return st;
 }
 
-/* bound: what is proved for this distance and these places of states. */
-static enum pdl_status try_distance(struct solve *v, int ahead, int64_t width,
-                                    double *bound, struct pdl_err *err)
+/* Decisions for a distance: the best pass that no update follows, or the best
+ * last one. Below: what no decisions of its kind are. */
+struct trial {
+    int ahead;
+    int64_t width;
+    bool last;
+    double limit, below;
+};
+
+static void leave_out_update(struct solve *v, struct karma_update *u)
 {
-    struct karma_search s = {
-        .k = v->k,
-        .missing = v->missing,
-        .ahead = ahead,
-        .width = width,
-        .limit = v->best.step.fits ? v->best.step.step_s : INFINITY,
-        .bound = INFINITY};
+    u->device_s = u->in_s = 0;
+    for (int i = 0; i < v->k->nblocks; i++)
+        u->tail[i] = -1;
+}
+
+static enum pdl_status try_pass(struct solve *v, struct trial *t,
+                                struct pdl_err *err)
+{
+    struct karma_search s = {.k = v->k,
+                             .missing = v->missing,
+                             .ahead = t->ahead,
+                             .width = t->width,
+                             .limit = t->limit,
+                             .bound = INFINITY};
     struct pdl_karma_plan p = {
-        .choice = v->choice, .host = v->host, .ahead = ahead};
+        .choice = v->choice, .host = v->host, .ahead = t->ahead};
+    double got, others = (double)(karma_passes(v->k) - 1);
     bool found;
     enum pdl_status st;
 
     s.update.tail = v->tail;
     karma_update(v->k, v->host, &s.update);
+    if (!t->last)
+        leave_out_update(v, &s.update);
     st = karma_search(&s, v->choice, &found, err);
     v->best.looked += s.looked;
-    *bound = s.bound;
-    if (st == PDL_OK && found)
-        st = pdl_karma_run(v->k, &p, NULL, &p.step, err);
-    if (st == PDL_OK && found &&
-        (!p.step.fits || p.step.step_s > s.limit * (1 + 1e-9)))
+    t->below = s.bound;
+    t->limit = s.limit;
+    if (st != PDL_OK || !found)
+        return st;
+    st = pdl_karma_run(v->k, &p, NULL, &p.step, err);
+    got = t->last ? p.step.step_s - others * p.step.pass_s : p.step.pass_s;
+    if (st == PDL_OK && (!p.step.fits || got > s.limit * (1 + 1e-9)))
         return pdl_fail(err, PDL_EWRONG,
-                        "a step of %.17g s was planned as %.17g s",
-                        p.step.step_s, s.limit);
-    if (st == PDL_OK && found)
+                        "a step of %.17g s was planned as %.17g s", got,
+                        s.limit);
+    if (st == PDL_OK)
         take(v, &p);
+    return st;
+}
+
+/* bound: what is proved for this distance and these places of states. Of
+ * several passes the last has an update behind it, the others are found for
+ * themselves; the better decisions count for all. */
+static enum pdl_status try_distance(struct solve *v, int ahead, int64_t width,
+                                    double *bound, struct pdl_err *err)
+{
+    double n = (double)karma_passes(v->k), others = 0;
+    struct trial t = {.ahead = ahead, .width = width};
+    enum pdl_status st = PDL_OK;
+
+    if (n > 1) {
+        t.limit = v->best.step.fits ? v->best.step.step_s / n : INFINITY;
+        st = try_pass(v, &t, err);
+        others = (n - 1) * fmin(t.below, t.limit);
+    }
+    t.last = true;
+    t.limit = v->best.step.fits ? v->best.step.step_s - others : INFINITY;
+    if (st == PDL_OK)
+        st = try_pass(v, &t, err);
+    *bound = n > 1 ? others + fmin(t.below, t.limit) : t.below;
     return st;
 }
 

@@ -260,7 +260,8 @@ static bool is_good(const struct pdl_karma *k)
 {
     bool ok = k->nblocks > 0 && k->nblocks <= 1000 && k->ngroups <= 1000 &&
               k->out_bytes_per_s > 0 && k->in_bytes_per_s > 0 && k->slow >= 0 &&
-              k->slow <= 1 && is_size(k->fixed_bytes) && is_size(k->capacity);
+              k->slow <= 1 && k->passes >= 0 && k->passes < 1 << 20 &&
+              is_size(k->fixed_bytes) && is_size(k->capacity);
 
     for (int i = 0; ok && i < k->nblocks; i++)
         ok = is_block(&k->block[i]);
@@ -270,6 +271,16 @@ static bool is_good(const struct pdl_karma *k)
         ok = is_size(k->skip[i].forward_bytes) &&
              is_size(k->skip[i].backward_bytes);
     return ok;
+}
+
+static void add_passes(struct pdl_karma_step *s, double n)
+{
+    s->step_s += (n - 1) * s->pass_s;
+    s->forward_s *= n;
+    s->wait_s *= n;
+    s->out_busy_s *= n;
+    s->in_busy_s *= n;
+    s->recompute_s *= n;
 }
 
 enum pdl_status pdl_karma_run(const struct pdl_karma *k,
@@ -301,9 +312,11 @@ enum pdl_status pdl_karma_run(const struct pdl_karma *k,
     add_memory(k, p, &u, &s);
     run_forward(&c);
     host = run_backward(&c, &u);
+    s.pass_s = c.now;
+    s.step_s = fmax(c.now + u.device_s, host);
+    add_passes(&s, (double)karma_passes(k));
     s.out_busy_s += u.out_busy_s;
     s.in_busy_s += u.in_s;
-    s.step_s = fmax(c.now + u.device_s, host);
     *out = s;
     pdl_arena_destroy(a);
     return PDL_OK;

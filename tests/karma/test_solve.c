@@ -87,6 +87,37 @@ static void the_answer_is_the_best_of_all_decisions(void **state)
     assert_true(fit > n / 2);
 }
 
+/* The others and the last are searched apart: near the best, above the bound. */
+static void of_several_passes_the_answer_is_near_the_best(void **state)
+{
+    int n = effort(20, 100, 1000), equal = 0;
+    double worst = 0;
+
+    (void)state;
+    for (int i = 0; i < n; i++) {
+        pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+        struct chain c;
+        struct pdl_karma_plan p;
+        double best;
+
+        random_chain(&c, 4000 + (uint64_t)i, 2 + i % 4, 1 + i % 2, -1);
+        c.k.passes = 2 + i % 5;
+        p = solve(a, &c.k);
+        best = brute_force(&c.k);
+        assert_int_equal(p.step.fits, isfinite(best));
+        if (p.step.fits) {
+            assert_true(p.bound_s <= best * (1 + 1e-9));
+            assert_true(best <= p.step.step_s * (1 + 1e-9));
+            worst = fmax(worst, p.step.step_s / best - 1);
+            equal += p.step.step_s <= best * (1 + 1e-9);
+        }
+        pdl_arena_destroy(a);
+    }
+    printf("several passes: %d of %d the best, %.2f %% above at most\n", equal,
+           n, 100 * worst);
+    assert_true(worst < .03);
+}
+
 static void no_policy_is_faster_and_more_memory_never_slows(void **state)
 {
     (void)state;
@@ -199,6 +230,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_step_of_two_blocks_by_hand),
         cmocka_unit_test(the_answer_is_the_best_of_all_decisions),
+        cmocka_unit_test(of_several_passes_the_answer_is_near_the_best),
         cmocka_unit_test(no_policy_is_faster_and_more_memory_never_slows),
         cmocka_unit_test(long_chains_come_near_their_bound),
     };

@@ -180,6 +180,7 @@ static void states_are_divided(void **state)
 {
     (void)state;
     divide_states("serial", .8, 1);
+    divide_states("serial,accumulate=16", .6, .85);
 }
 
 static void more_memory_is_not_slower(void **state)

@@ -355,8 +355,10 @@ static enum pdl_status fill(struct chain *c, struct pdl_err *err)
         .capacity = keep.x.capacity_bytes};
     out->karma.host_bytes = host_room(c, &keep.x);
     out->karma.fixed_bytes = keep.x.peak_bytes - most(&keep, c->n);
-    out->rest_s =
-        keep.x.step_s - sum(keep.forward_s, c->n) - sum(keep.backward_s, c->n);
+    out->karma.passes = keep.plan->micro_batches;
+    out->rest_s = keep.x.step_s -
+                  (double)out->karma.passes *
+                      (sum(keep.forward_s, c->n) + sum(keep.backward_s, c->n));
     for (int i = 0; far.copy_s[0] <= 0 && i < c->n; i++)
         c->block[i].may &= ~(1u << PDL_KARMA_SWAP | 1u << PDL_KARMA_BOTH |
                              1u << PDL_KARMA_REST);
