@@ -3,9 +3,9 @@
  * JPEG to pixels by libjpeg(-turbo), scaled: the library halves while it
  * decodes as long as the image stays large enough, the rest is bilinear. The
  * shorter side becomes `side`, of the longer one the middle is taken, which is
- * what evaluation of ImageNet does. Whatever is damaged is one line; what the
- * library only warns of (an end that is missing is filled with grey) is damage
- * here, too. */
+ * what evaluation of ImageNet does. Rows are scaled as they come. Whatever is
+ * damaged is one line; what the library only warns of (an end that is missing
+ * is filled with grey) is damage here, too. */
 #include "images.h"
 
 #ifdef PDL_HAVE_JPEG
@@ -44,16 +44,29 @@ static void give_up(struct failure *f, const char *why)
     longjmp(f->jump, 1);
 }
 
+/* Loops over all pixels are compiled for two instruction sets, of which the
+ * processor's better one is taken when the program is loaded. ThreadSanitizer
+ * cannot be called as early as the choice is made. */
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+#define TARGETS __attribute__((target_clones("avx2", "default")))
+#else
+#define TARGETS
+#endif
+
+enum { ONE_BITS = 11, ONE = 1 << ONE_BITS }; /* parts of a pixel */
+
+/* Between which two pixels each of the result lies, and how far. */
 struct between {
-    int64_t lo, hi;
-    double part;
+    int32_t *lo, *hi, *part;
 };
 
 struct decoding {
     struct jpeg_decompress_struct j;
     struct failure failure;
-    unsigned char *rgb;      /* of the scaled image */
-    struct between *between; /* columns, then rows, of the result */
+    unsigned char *row[2]; /* of the scaled image: the last ones, in turn */
+    int32_t *mixed;        /* two of them */
+    struct between across, down;
+    void *room; /* of all these */
     int64_t side;
 };
 
@@ -69,10 +82,9 @@ static unsigned halvings(const struct jpeg_decompress_struct *j, int64_t side)
     return n;
 }
 
-static void decode(struct decoding *d, struct pdl_bytes in)
+static void start(struct decoding *d, struct pdl_bytes in)
 {
     struct jpeg_decompress_struct *j = &d->j;
-    JSAMPROW row;
 
     jpeg_create_decompress(j);
     jpeg_mem_src(j, (const unsigned char *)in.data, (unsigned long)in.len);
@@ -83,55 +95,93 @@ static void decode(struct decoding *d, struct pdl_bytes in)
     j->scale_denom = 8;
     j->out_color_space = JCS_RGB;
     jpeg_start_decompress(j);
-    d->rgb = malloc((size_t)j->output_width * j->output_height * 3);
-    d->between = malloc(2 * (size_t)d->side * sizeof *d->between);
-    if (!d->rgb || !d->between)
-        give_up(&d->failure, "out of memory");
-    while (j->output_scanline < j->output_height) {
-        row = d->rgb + (size_t)j->output_scanline * j->output_width * 3;
-        jpeg_read_scanlines(j, &row, 1);
-    }
-    jpeg_finish_decompress(j);
 }
 
-/* Between which two pixels one of the result lies, and how far. */
-static void between(int64_t n, int64_t least, int64_t side, struct between *b)
+/* Little enough for memory that is used again and again. */
+static void make_room(struct decoding *d)
+{
+    size_t wide = 3 * (size_t)d->j.output_width, side = (size_t)d->side;
+    int32_t *at = malloc((6 * side + wide) * sizeof *at + 2 * wide);
+
+    d->room = at;
+    if (!at)
+        give_up(&d->failure, "out of memory");
+    d->across = (struct between){at, at + side, at + 2 * side};
+    at += 3 * side;
+    d->down = (struct between){at, at + side, at + 2 * side};
+    d->mixed = at + 3 * side;
+    d->row[0] = (unsigned char *)(d->mixed + wide);
+    d->row[1] = d->row[0] + wide;
+}
+
+/* Pixel centres fall on pixel centres; of n pixels the middle is taken. */
+static void between(int64_t n, int64_t least, int64_t side,
+                    const struct between *b)
 {
     double step = (double)least / (double)side;
     double first = ((double)n - step * (double)side) / 2;
 
     for (int64_t i = 0; i < side; i++) {
         double f = first + ((double)i + 0.5) * step - 0.5;
-        int64_t at = f > 0 ? (int64_t)f : 0;
+        int32_t at = f > 0 ? (int32_t)f : 0;
 
-        b[i] = (struct between){at, at + 1 < n ? at + 1 : n - 1,
-                                f > 0 ? f - (double)at : 0};
+        b->lo[i] = at;
+        b->hi[i] = at + 1 < n ? at + 1 : (int32_t)n - 1;
+        b->part[i] = f > 0 ? (int32_t)((f - at) * ONE + 0.5) : 0;
     }
 }
 
-/* To planes; pixel centres fall on pixel centres. */
-static void scale(const struct decoding *d, unsigned char *out)
+/* All rows to this one: it and the one before it stay. */
+static void read_to(struct decoding *d, int64_t row)
+{
+    while (d->j.output_scanline <= (JDIMENSION)row)
+        jpeg_read_scanlines(&d->j, &d->row[d->j.output_scanline % 2], 1);
+}
+
+/* Two rows as one: n bytes. */
+TARGETS static void mix(const unsigned char *restrict a,
+                        const unsigned char *restrict b, int32_t part,
+                        int64_t n, int32_t *restrict to)
+{
+    for (int64_t i = 0; i < n; i++)
+        to[i] = a[i] * ONE + (b[i] - a[i]) * part;
+}
+
+/* One colour of a mixed row. */
+TARGETS static void pick(const int32_t *restrict from, const struct between *k,
+                         int64_t side, unsigned char *restrict out)
+{
+    const int32_t *lo = k->lo, *hi = k->hi, *part = k->part;
+    const int32_t half = 1 << (2 * ONE_BITS - 1);
+
+    for (int64_t x = 0; x < side; x++) {
+        int32_t a = from[3 * lo[x]], b = from[3 * hi[x]];
+
+        out[x] = (unsigned char)((a * ONE + (b - a) * part[x] + half) >>
+                                 (2 * ONE_BITS));
+    }
+}
+
+/* To planes. */
+static void scale(struct decoding *d, unsigned char *out)
 {
     int64_t w = d->j.output_width, h = d->j.output_height, side = d->side;
-    struct between *across = d->between, *down = d->between + side;
+    const struct between *down = &d->down;
+    int64_t first, end;
 
-    between(w, w < h ? w : h, side, across);
+    between(w, w < h ? w : h, side, &d->across);
     between(h, w < h ? w : h, side, down);
-    for (int64_t y = 0; y < side; y++)
-        for (int c = 0; c < 3; c++) {
-            const unsigned char *a = d->rgb + down[y].lo * w * 3 + c;
-            const unsigned char *b = d->rgb + down[y].hi * w * 3 + c;
-            unsigned char *to = out + (c * side + y) * side;
-            double v = down[y].part;
-
-            for (int64_t x = 0; x < side; x++) {
-                struct between k = across[x];
-                double p = a[3 * k.lo] * (1 - k.part) + a[3 * k.hi] * k.part;
-                double q = b[3 * k.lo] * (1 - k.part) + b[3 * k.hi] * k.part;
-
-                to[x] = (unsigned char)(p * (1 - v) + q * v + 0.5);
-            }
-        }
+    first = 3 * (int64_t)d->across.lo[0];
+    end = 3 * (int64_t)d->across.hi[side - 1] + 3;
+    for (int64_t y = 0; y < side; y++) {
+        read_to(d, down->hi[y]);
+        mix(d->row[down->lo[y] % 2] + first, d->row[down->hi[y] % 2] + first,
+            down->part[y], end - first, d->mixed + first);
+        for (int64_t c = 0; c < 3; c++)
+            pick(d->mixed + c, &d->across, side, out + (c * side + y) * side);
+    }
+    read_to(d, h - 1); /* what is damaged may be there */
+    jpeg_finish_decompress(&d->j);
 }
 
 enum pdl_status io_jpeg_decode(struct pdl_bytes in, const char *name,
@@ -148,15 +198,15 @@ enum pdl_status io_jpeg_decode(struct pdl_bytes in, const char *name,
     d->failure.mgr.error_exit = on_error;
     d->failure.mgr.emit_message = on_message;
     if (setjmp(d->failure.jump) == 0) {
-        decode(d, in);
+        start(d, in);
+        make_room(d);
         scale(d, planes);
     } else {
         st = pdl_fail(err, PDL_EPARSE, "%s: no whole JPEG image: %.100s", name,
                       d->failure.text);
     }
     jpeg_destroy_decompress(&d->j);
-    free(d->rgb);
-    free(d->between);
+    free(d->room);
     free(d);
     return st;
 }

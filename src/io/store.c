@@ -6,8 +6,10 @@
 #include "guard.h"
 #include "store.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <xxhash.h>
 
 uint64_t pdl_store_sum(const pdl_store *s, int64_t sample, const void *record)
@@ -246,11 +248,40 @@ enum pdl_status pdl_store_part(pdl_store *s, int64_t sample, bool target,
     return under_lock(s, false, get_part, &t, err);
 }
 
+/* Long records are written: in a mapped page that nobody has read the kernel
+ * would make zeros first. */
+static enum pdl_status copy_record(pdl_store *s, int64_t slot, const char *from,
+                                   struct pdl_err *err)
+{
+    enum { LONG = 16384 };
+    unsigned char *to = io_store_slot(s, slot);
+    int64_t left = s->h.record_bytes;
+
+    if (left < LONG) {
+        memcpy(to, from, (size_t)left);
+        return PDL_OK;
+    }
+    while (left > 0) {
+        ssize_t n = pwrite(s->fd, from, (size_t)left, to - s->map);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return pdl_fail(err, PDL_EIO, "%s: %s", s->path,
+                            strerror(n < 0 ? errno : ENOSPC));
+        from += n;
+        to += n;
+        left -= n;
+    }
+    return PDL_OK;
+}
+
 /* Into the slot that it has, or a free one. */
 static enum pdl_status put(pdl_store *s, struct touch *t, struct pdl_err *err)
 {
     int64_t at = probe(s, t->sample), slot = s->table[at];
     bool fresh = slot < 0;
+    enum pdl_status st;
 
     if (fresh && s->nfree == 0)
         return pdl_fail(err, PDL_EINVAL,
@@ -258,7 +289,9 @@ static enum pdl_status put(pdl_store *s, struct touch *t, struct pdl_err *err)
                         s->path, (long long)s->h.capacity,
                         (long long)s->h.record_bytes);
     slot = fresh ? s->free[s->nfree - 1] : slot;
-    memcpy(io_store_slot(s, slot), t->from, (size_t)s->h.record_bytes);
+    st = copy_record(s, slot, t->from, err);
+    if (st != PDL_OK)
+        return st;
     s->line[slot].sum = pdl_store_sum(s, t->sample, t->from);
     s->verified[slot] = 1;
     __atomic_store_n(&s->line[slot].sample, t->sample, __ATOMIC_RELEASE);

@@ -77,7 +77,7 @@ enum pdl_status io_store_encode(const pdl_store *s, const pdl_io *io, int split,
 
     if (!x)
         return pdl_fail(err, PDL_ENOMEM, "%s: out of memory", s->path);
-    memset(to, 0, (size_t)s->h.record_bytes);
+    memset(to + s->target_at, 0, (size_t)(s->h.record_bytes - s->target_at));
     st = PDL_OK;
     if (io->ops->bytes && s->input.elem->bytes == 1) {
         st = io->ops->bytes(io, split, sample, to, err);

@@ -265,33 +265,41 @@ static void damaged_tar_files_are_one_line(void **state)
 
 /* ---- into a store ---- */
 
-static void a_store_holds_what_was_decoded(void **state)
+/* side: of small images records are copied, of large ones written. */
+static void holds_what_was_decoded(int64_t side)
 {
-    struct pdl_io_options opt = small();
+    struct pdl_io_options opt = {.side = side};
     pdl_io *io = open_ok(fx("wds"), &opt), *over = NULL;
     struct pdl_err err = {"", ""};
     struct pdl_store_info info;
-    static float a[768], b[768];
-    int64_t ids[7] = {0, 1, 2, 3, 4, 5, 6};
+    static float a[3 * 96 * 96], b[3 * 96 * 96];
+    int64_t ids[7] = {0, 1, 2, 3, 4, 5, 6}, n = 3 * side * side;
     struct pdl_store_fill f = {
         .source = io, .threads = 2, .samples = ids, .n = 7};
     pdl_store *s = NULL;
 
-    (void)state;
+    remove(fx("w.store"));
     assert_int_equal(pdl_store_open(fx("w.store"), io, 0, 7, &s, &err), PDL_OK);
     assert_int_equal(pdl_store_fill(s, &f, &err), PDL_OK);
     pdl_store_describe(s, &info);
     assert_string_equal(info.elem, "u8");
-    assert_int_equal(info.record_bytes, 776);
+    assert_int_equal(info.record_bytes, n + 8);
     assert_int_equal(pdl_io_over_store(io, s, 0, &over, &err), PDL_OK);
     for (int64_t i = 0; i < 7; i++) {
         input_of(io, 0, i, a);
         input_of(over, 0, i, b);
-        assert_memory_equal(a, b, sizeof a);
+        assert_memory_equal(a, b, (size_t)n * sizeof a[0]);
     }
     pdl_io_close(over);
     pdl_store_close(s);
     pdl_io_close(io);
+}
+
+static void a_store_holds_what_was_decoded(void **state)
+{
+    (void)state;
+    holds_what_was_decoded(16);
+    holds_what_was_decoded(96);
 }
 
 int main(void)
