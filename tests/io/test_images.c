@@ -10,6 +10,17 @@
 
 /* A smooth colour picture that says who it is: the class in red, the number in
  * green, a slope from left to right in blue. */
+static void fill_row(unsigned char *row, int w, int y, int label, int number)
+{
+    for (int x = 0; x < w; x++) {
+        row[3 * x] = (unsigned char)(40 + label * 60);
+        row[3 * x + 1] = (unsigned char)(30 + number * 20);
+        row[3 * x + 2] = (unsigned char)(x * 255 / w);
+        for (int c = 0; label < 0 && c < 3; c++) /* of nothing in particular */
+            row[3 * x + c] = (unsigned char)(x * y * (c + 2) % 251);
+    }
+}
+
 static size_t make_jpeg(unsigned char *out, size_t room, int w, int h,
                         int label, int number)
 {
@@ -28,13 +39,10 @@ static size_t make_jpeg(unsigned char *out, size_t room, int w, int h,
     jpeg_set_defaults(&c);
     jpeg_set_quality(&c, 95, TRUE);
     jpeg_start_compress(&c, TRUE);
-    for (int x = 0; x < w; x++) {
-        row[3 * x] = (unsigned char)(40 + label * 60);
-        row[3 * x + 1] = (unsigned char)(30 + number * 20);
-        row[3 * x + 2] = (unsigned char)(x * 255 / w);
-    }
-    while (c.next_scanline < c.image_height)
+    while (c.next_scanline < c.image_height) {
+        fill_row(row, w, (int)c.next_scanline, label, number);
         jpeg_write_scanlines(&c, &row, 1);
+    }
     jpeg_finish_compress(&c);
     jpeg_destroy_compress(&c);
     assert_true(len <= room);
@@ -120,6 +128,82 @@ static void folders_are_classes(void **state)
     assert_int_equal(pdl_io_describe(io)->nsplits, 1);
     is_picture(io, 0, 5, 1, 1);
     pdl_io_close(io);
+}
+
+/* ---- scaling ---- */
+
+static void decode_plainly(const unsigned char *in, size_t n,
+                           unsigned char *rgb)
+{
+    struct jpeg_decompress_struct j;
+    struct jpeg_error_mgr e;
+
+    j.err = jpeg_std_error(&e);
+    jpeg_create_decompress(&j);
+    jpeg_mem_src(&j, in, n);
+    jpeg_read_header(&j, TRUE);
+    j.out_color_space = JCS_RGB;
+    jpeg_start_decompress(&j);
+    while (j.output_scanline < j.output_height) {
+        JSAMPROW row = rgb + (size_t)j.output_scanline * j.output_width * 3;
+
+        jpeg_read_scanlines(&j, &row, 1);
+    }
+    jpeg_finish_decompress(&j);
+    jpeg_destroy_decompress(&j);
+}
+
+/* A pixel of the middle, between four of the image, in float64. */
+static double between_four(const unsigned char *rgb, int w, int h, int side,
+                           const int at[3])
+{
+    double step = (double)(w < h ? w : h) / side;
+    double y = (h - step * side) / 2 + (at[1] + 0.5) * step - 0.5;
+    double x = (w - step * side) / 2 + (at[2] + 0.5) * step - 0.5;
+    int i[2], k[2];
+    double p, q;
+
+    y = fmin(fmax(y, 0), h - 1);
+    x = fmin(fmax(x, 0), w - 1);
+    i[0] = (int)y;
+    k[0] = (int)x;
+    i[1] = i[0] + 1 < h ? i[0] + 1 : i[0];
+    k[1] = k[0] + 1 < w ? k[0] + 1 : k[0];
+    x -= k[0];
+    y -= i[0];
+#define AT(a, b) rgb[(i[a] * w + k[b]) * 3 + at[0]]
+    p = AT(0, 0) * (1 - x) + AT(0, 1) * x;
+    q = AT(1, 0) * (1 - x) + AT(1, 1) * x;
+#undef AT
+    return p * (1 - y) + q * y;
+}
+
+/* Wide, high, of one pixel's width more, and made larger; no halving. */
+static void images_are_scaled_between_pixels(void **state)
+{
+    static const int sizes[][2] = {{190, 60}, {45, 180}, {57, 56}, {9, 9},
+                                   {40, 200}, {61, 33},  {1, 7}};
+    static unsigned char jpeg[1 << 16], rgb[1 << 17], out[3 * 40 * 40];
+    enum { SIDE = 40 };
+    struct pdl_err err = {"", ""};
+
+    (void)state;
+    for (size_t n = 0; n < sizeof sizes / sizeof sizes[0]; n++) {
+        int w = sizes[n][0], h = sizes[n][1], at[3];
+        size_t len = make_jpeg(jpeg, sizeof jpeg, w, h, -1, 0);
+        struct pdl_bytes in = {(const char *)jpeg, len};
+
+        decode_plainly(jpeg, len, rgb);
+        assert_int_equal(io_jpeg_decode(in, "x", SIDE, out, &err), PDL_OK);
+        for (int i = 0; i < 3 * SIDE * SIDE; i++) {
+            at[0] = i / SIDE / SIDE;
+            at[1] = i / SIDE % SIDE;
+            at[2] = i % SIDE;
+            if (fabs(between_four(rgb, w, h, SIDE, at) - out[i]) > 0.7)
+                fail_msg("%dx%d at %d: %d, not %g", w, h, i, out[i],
+                         between_four(rgb, w, h, SIDE, at));
+        }
+    }
 }
 
 static void damaged(const char *name, const void *data, size_t n,
@@ -306,6 +390,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(folders_are_classes),
+        cmocka_unit_test(images_are_scaled_between_pixels),
         cmocka_unit_test(damaged_images_are_one_line),
         cmocka_unit_test(tar_files_are_shards),
         cmocka_unit_test(damaged_tar_files_are_one_line),
