@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -248,8 +249,16 @@ enum pdl_status pdl_store_part(pdl_store *s, int64_t sample, bool target,
     return under_lock(s, false, get_part, &t, err);
 }
 
+static bool is_shorter(const pdl_store *s)
+{
+    struct stat sb;
+
+    return fstat(s->fd, &sb) != 0 || sb.st_size < (off_t)s->map_bytes;
+}
+
 /* Long records are written: in a mapped page that nobody has read the kernel
- * would make zeros first. */
+ * would make zeros first. A file that somebody has cut must not grow by that:
+ * the zeros between would be taken for samples. */
 static enum pdl_status copy_record(pdl_store *s, int64_t slot, const char *from,
                                    struct pdl_err *err)
 {
@@ -261,6 +270,8 @@ static enum pdl_status copy_record(pdl_store *s, int64_t slot, const char *from,
         memcpy(to, from, (size_t)left);
         return PDL_OK;
     }
+    if (is_shorter(s))
+        return io_guard_shorter(s->path, err);
     while (left > 0) {
         ssize_t n = pwrite(s->fd, from, (size_t)left, to - s->map);
 

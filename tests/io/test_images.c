@@ -7,6 +7,8 @@
 #include "images.h"
 
 #include <jpeglib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 /* A smooth colour picture that says who it is: the class in red, the number in
  * green, a slope from left to right in blue. */
@@ -386,6 +388,29 @@ static void a_store_holds_what_was_decoded(void **state)
     holds_what_was_decoded(96);
 }
 
+/* Nor does its file grow again, with zeros for samples. */
+static void a_file_that_was_cut_takes_no_large_image(void **state)
+{
+    struct pdl_io_options opt = {.side = 96};
+    pdl_io *io = open_ok(fx("wds"), &opt);
+    static unsigned char record[3 * 96 * 96 + 8];
+    struct pdl_err err = {"", ""};
+    pdl_store *s = NULL;
+    struct stat sb;
+
+    (void)state;
+    remove(fx("w.store"));
+    assert_int_equal(pdl_store_open(fx("w.store"), io, 0, 7, &s, &err), PDL_OK);
+    assert_int_equal(pdl_store_encode(s, io, 0, 5, record, &err), PDL_OK);
+    assert_int_equal(truncate(fx("w.store"), 9000), 0);
+    assert_int_equal(pdl_store_put(s, 5, record, &err), PDL_EIO);
+    assert_non_null(strstr(err.msg, "has become shorter"));
+    assert_int_equal(stat(fx("w.store"), &sb), 0);
+    assert_int_equal(sb.st_size, 9000);
+    pdl_store_close(s);
+    pdl_io_close(io);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -395,6 +420,7 @@ int main(void)
         cmocka_unit_test(tar_files_are_shards),
         cmocka_unit_test(damaged_tar_files_are_one_line),
         cmocka_unit_test(a_store_holds_what_was_decoded),
+        cmocka_unit_test(a_file_that_was_cut_takes_no_large_image),
     };
 
     return cmocka_run_group_tests(tests, begin, end);
