@@ -25,6 +25,6 @@ const struct data_hide data_hide_none = {
 const struct data_hide data_hide_random = {
     .is = {.name = "random",
            .summary = "a random part is left out, another each epoch",
-           .keys = {{"r", "the part", 0.3, 0, 1, NULL}}},
+           .keys = {{"r", "the part", 0.3, 0, 0.99, NULL}}},
     .choose = choose_at_random,
 };

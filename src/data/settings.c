@@ -62,6 +62,9 @@ static enum pdl_status set_number(const struct pdl_sampling *w,
     if (end == text || *end)
         return pdl_fail(err, PDL_EPARSE, "%s: %s='%.40s' is not a number",
                         w->name, k->name, text);
+    if (k->min == k->max && v != k->min)
+        return pdl_fail(err, PDL_EPARSE, "%s: %s is always %g: %s", w->name,
+                        k->name, k->min, k->summary);
     if (!(v >= k->min && v <= k->max))
         return pdl_fail(err, PDL_EPARSE, "%s: %s=%.40s is outside %g to %g",
                         w->name, k->name, text, k->min, k->max);
@@ -72,9 +75,9 @@ static enum pdl_status set_number(const struct pdl_sampling *w,
     return PDL_OK;
 }
 
-/* One "key=value" of a way. */
+/* One "key=value" of a way. seen: a bit for each key. */
 static enum pdl_status set_one(const struct pdl_sampling *w, char *text,
-                               struct pdl_sampling_setting *out,
+                               struct pdl_sampling_setting *out, unsigned *seen,
                                struct pdl_err *err)
 {
     char *value = strchr(text, '=');
@@ -88,9 +91,14 @@ static enum pdl_status set_one(const struct pdl_sampling *w, char *text,
     for (int i = 0; i < PDL_SAMPLING_KEYS && w->keys[i].name; i++) {
         const struct pdl_sampling_key *k = &w->keys[i];
 
-        if (strcmp(k->name, text) == 0)
+        if (strcmp(k->name, text) == 0) {
+            if (*seen >> i & 1)
+                return pdl_fail(err, PDL_EPARSE, "%s: %s is given twice",
+                                w->name, k->name);
+            *seen |= 1U << i;
             return (k->words && k->words[0] ? set_word : set_number)(
                 w, k, value, &out->value[i], err);
+        }
         pdl_suggest_try(&s, k->name);
     }
     pdl_say(err, "%s: no parameter is called '%.40s'", w->name, text);
@@ -108,6 +116,7 @@ enum pdl_status pdl_sampling_parse(const struct pdl_sampling *(*at)(int),
     const struct pdl_sampling *w;
     struct pdl_sampling_setting x = {.way = 0};
     enum pdl_status st = find_way(at, what, text, len, &x.way, err);
+    unsigned seen = 0;
     char one[64];
 
     if (st != PDL_OK)
@@ -124,7 +133,7 @@ enum pdl_status pdl_sampling_parse(const struct pdl_sampling *(*at)(int),
                             text);
         memcpy(one, text, len);
         one[len] = '\0';
-        st = set_one(w, one, &x, err);
+        st = set_one(w, one, &x, &seen, err);
         text += len;
     }
     if (st == PDL_OK)
