@@ -95,15 +95,17 @@ static void start(struct decoding *d, struct pdl_bytes in)
         give_up(&d->failure, "it is too large");
     j->scale_num = halvings(j, d->side);
     j->scale_denom = 8;
-    j->out_color_space = JCS_RGB;
+    j->out_color_space =
+        j->num_components == 4 ? JCS_CMYK : JCS_RGB; /* inks: to_rgb */
     jpeg_start_decompress(j);
 }
 
 /* Little enough for memory that is used again and again. */
 static void make_room(struct decoding *d)
 {
-    size_t wide = 3 * (size_t)d->j.output_width, side = (size_t)d->side;
-    int32_t *at = malloc((10 * side + wide + 1) * sizeof *at + 2 * wide);
+    size_t w = d->j.output_width, side = (size_t)d->side, mixed = 3 * w + 1;
+    size_t row = w * (size_t)d->j.output_components;
+    int32_t *at = malloc((10 * side + mixed) * sizeof *at + 2 * row);
 
     d->room = at;
     if (!at)
@@ -113,8 +115,8 @@ static void make_room(struct decoding *d)
     d->down = (struct between){at, at + side, at + 2 * side};
     d->picked = at + 3 * side;
     d->mixed = d->picked + 4 * side;
-    d->row[0] = (unsigned char *)(d->mixed + wide + 1);
-    d->row[1] = d->row[0] + wide;
+    d->row[0] = (unsigned char *)(d->mixed + mixed);
+    d->row[1] = d->row[0] + row;
 }
 
 /* Pixel centres fall on pixel centres; of n pixels the middle is taken. */
@@ -134,11 +136,33 @@ static void between(int64_t n, int64_t least, int64_t side,
     }
 }
 
+/* In place, as Pillow has it. Adobe's programs write how much of an ink is
+ * missing. */
+static void to_rgb(unsigned char *row, int64_t n, bool adobe)
+{
+    unsigned flip = adobe ? 0 : 255;
+
+    for (int64_t i = 0; i < n; i++) {
+        unsigned k = row[4 * i + 3] ^ flip;
+
+        for (int64_t c = 0; c < 3; c++)
+            row[3 * i + c] =
+                (unsigned char)(((row[4 * i + c] ^ flip) * k + 127) / 255);
+    }
+}
+
 /* All rows to this one: it and the one before it stay. */
 static void read_to(struct decoding *d, int64_t row)
 {
-    while (d->j.output_scanline <= (JDIMENSION)row)
-        jpeg_read_scanlines(&d->j, &d->row[d->j.output_scanline % 2], 1);
+    struct jpeg_decompress_struct *j = &d->j;
+
+    while (j->output_scanline <= (JDIMENSION)row) {
+        unsigned char *to = d->row[j->output_scanline % 2];
+
+        jpeg_read_scanlines(j, &to, 1);
+        if (j->output_components == 4)
+            to_rgb(to, j->output_width, j->saw_Adobe_marker);
+    }
 }
 
 /* Two rows as one: n bytes. */
@@ -217,6 +241,8 @@ enum pdl_status io_jpeg_decode(struct pdl_bytes in, const char *name,
     } else {
         st = pdl_fail(err, PDL_EPARSE, "%s: no whole JPEG image: %.100s", name,
                       d->failure.text);
+        if (in.len > 4 && memcmp(in.data, "\x89PNG", 4) == 0)
+            pdl_hint(err, "it is a PNG: write it as JPEG");
     }
     jpeg_destroy_decompress(&d->j);
     free(d->room);

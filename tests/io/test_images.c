@@ -155,6 +155,35 @@ static void decode_plainly(const unsigned char *in, size_t n,
     jpeg_destroy_decompress(&j);
 }
 
+/* 40 x 40, every row the same, with Adobe's mark or without. */
+static size_t make_inks(unsigned char *out, size_t room, unsigned char *row,
+                        bool adobe)
+{
+    struct jpeg_compress_struct c;
+    struct jpeg_error_mgr e;
+    unsigned char *mem = NULL;
+    unsigned long len = 0;
+
+    c.err = jpeg_std_error(&e);
+    jpeg_create_compress(&c);
+    jpeg_mem_dest(&c, &mem, &len);
+    c.image_width = c.image_height = 40;
+    c.input_components = 4;
+    c.in_color_space = JCS_CMYK;
+    jpeg_set_defaults(&c);
+    jpeg_set_quality(&c, 95, TRUE);
+    c.write_Adobe_marker = adobe ? TRUE : FALSE;
+    jpeg_start_compress(&c, TRUE);
+    while (c.next_scanline < 40)
+        jpeg_write_scanlines(&c, &row, 1);
+    jpeg_finish_compress(&c);
+    jpeg_destroy_compress(&c);
+    assert_true(len <= room);
+    memcpy(out, mem, len);
+    free(mem);
+    return len;
+}
+
 /* A pixel of the middle, between four of the image, in float64. */
 static double between_four(const unsigned char *rgb, int w, int h, int side,
                            const int at[3])
@@ -178,6 +207,30 @@ static double between_four(const unsigned char *rgb, int w, int h, int side,
     q = AT(1, 0) * (1 - x) + AT(1, 1) * x;
 #undef AT
     return p * (1 - y) + q * y;
+}
+
+/* Inks instead of colours, as a few images of ImageNet have them. */
+static void inks_become_colours(void **state)
+{
+    static const unsigned char inks[] = {55, 155, 205, 225};
+    static unsigned char jpeg[1 << 14], row[4 * 40], out[3 * 20 * 20];
+    struct pdl_err err = {"", ""};
+
+    (void)state;
+    for (int i = 0; i < 160; i++)
+        row[i] = inks[i % 4];
+    for (int adobe = 0; adobe < 2; adobe++) {
+        size_t n = make_inks(jpeg, sizeof jpeg, row, adobe);
+        struct pdl_bytes in = {(const char *)jpeg, n};
+
+        assert_int_equal(io_jpeg_decode(in, "x", 20, out, &err), PDL_OK);
+        for (int c = 0; c < 3; c++) {
+            int ink = adobe ? inks[c] : 255 - inks[c];
+            int black = adobe ? inks[3] : 255 - inks[3];
+
+            assert_true(abs(out[400 * c + 210] - ink * black / 255) < 4);
+        }
+    }
 }
 
 /* Wide, high, of one pixel's width more, and made larger; no halving. */
@@ -240,6 +293,7 @@ static void damaged_images_are_one_line(void **state)
     fx_folder("bad");
     fx_folder("bad/one");
     damaged("bad/one/a.jpg", "no picture", 10, "JPEG");
+    damaged("bad/one/a.jpg", "\x89PNG\r\n", 6, "Not a JPEG file");
     damaged("bad/one/a.jpg", mem, n / 2, "JPEG");
     fx_folder("pics/val/dog");
     fx_write("pics/val/dog/a.jpg", mem, n);
@@ -416,6 +470,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(folders_are_classes),
         cmocka_unit_test(images_are_scaled_between_pixels),
+        cmocka_unit_test(inks_become_colours),
         cmocka_unit_test(damaged_images_are_one_line),
         cmocka_unit_test(tar_files_are_shards),
         cmocka_unit_test(damaged_tar_files_are_one_line),
