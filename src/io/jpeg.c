@@ -105,7 +105,7 @@ static void make_room(struct decoding *d)
 {
     size_t w = d->j.output_width, side = (size_t)d->side, mixed = 3 * w + 1;
     size_t row = w * (size_t)d->j.output_components;
-    int32_t *at = malloc((10 * side + mixed) * sizeof *at + 2 * row);
+    int32_t *at = calloc((10 * side + mixed) * sizeof *at + 2 * row, 1);
 
     d->room = at;
     if (!at)
@@ -175,18 +175,19 @@ TARGETS static void mix(const unsigned char *restrict a,
 }
 
 /* The result's pixels of a mixed row, four numbers each: vectors have no
- * three. */
+ * three, and the fourth is anything. */
 TARGETS static void pick(const int32_t *restrict from, const struct between *k,
                          int64_t side, int32_t *restrict to)
 {
-    typedef int32_t four __attribute__((vector_size(16)));
+    typedef uint32_t four __attribute__((vector_size(16)));
 
     for (int64_t x = 0; x < side; x++) {
+        uint32_t part = (uint32_t)k->part[x];
         four a, b;
 
-        memcpy(&a, from + 3 * k->lo[x], sizeof a);
-        memcpy(&b, from + 3 * k->hi[x], sizeof b);
-        a = (a * ONE + (b - a) * k->part[x] + (ONE * ONE / 2)) >> 2 * ONE_BITS;
+        memcpy(&a, from + (int64_t)3 * k->lo[x], sizeof a);
+        memcpy(&b, from + (int64_t)3 * k->hi[x], sizeof b);
+        a = (a * ONE + (b - a) * part + (ONE * ONE / 2)) >> 2 * ONE_BITS;
         memcpy(to + 4 * x, &a, sizeof a);
     }
 }
