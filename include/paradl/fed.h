@@ -106,6 +106,8 @@ struct pdl_fed_job {
     const char *backend;    /* of pdl_train_options */
     bool raw;               /* inputs are not normalised */
     int threads;            /* of a worker; 0: 1 */
+    bool devices_are_ranks; /* the parts of a divided network, too: a cluster
+                               is trained by several ranks; else by one */
     const char *checkpoint; /* folder; NULL: none */
     int64_t every;          /* models trained between two; 0: a round's */
     int keep;               /* checkpoints; 0: 2 */

@@ -88,7 +88,9 @@ enum pdl_status fed_plan_make(fed_learner *l, struct pdl_err *err)
     l->turns.taken = l->parts > 1 && o->stems == FED_STEMS_AGAIN;
     l->net = PDL_NEW(l->arena, struct fed_net, l->nets);
     l->comms = PDL_NEW(l->arena, pdl_comm *, l->nets);
-    return l->net && l->comms
+    l->bells = PDL_NEW(l->arena, pdl_comm *, l->parts);
+    l->mail = PDL_NEW(l->arena, struct pdl_comm_message, 4 * l->parts);
+    return l->net && l->comms && l->bells && l->mail
                ? PDL_OK
                : pdl_fail(err, PDL_ENOMEM, "out of memory for a learner");
 }

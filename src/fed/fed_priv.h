@@ -41,7 +41,9 @@ struct fed_learner_options {
     int parts;            /* networks that are trained together; 0 is 1 */
     enum fed_stems stems; /* of the parts */
     int threads;          /* of each rank; 0: 1 */
+    pdl_comm *team;       /* parts are dealt to its ranks; NULL: all are here */
 };
+/* With a team: what follows is collective in it, but for tests. */
 enum pdl_status fed_learner_open(const struct fed_learner_options *o,
                                  fed_learner **out, struct pdl_err *err);
 void fed_learner_close(fed_learner *l); /* NULL: nothing */
@@ -50,7 +52,9 @@ int64_t fed_learner_size(const fed_learner *l);
 /* Tensors of the vector, NULL past the end: where, and what they are called. */
 const struct pdl_train_state *fed_learner_tensor(const fed_learner *l, int i,
                                                  int64_t *offset);
-void fed_learner_start(const fed_learner *l, float *w); /* first values */
+/* First values. */
+enum pdl_status fed_learner_start(const fed_learner *l, float *w,
+                                  struct pdl_err *err);
 int64_t fed_learner_memory(const fed_learner *l);       /* bytes of a client */
 int fed_learner_parts(const fed_learner *l);
 /* Bytes that stems and the rest of their parts have sent each other. */
@@ -74,7 +78,8 @@ struct fed_grade {
     int64_t samples, steps;
     bool bad; /* a loss or a weight was no number */
 };
-/* Trains w in place; what the optimizer keeps begins from nothing. */
+/* Trains w in place; what the optimizer keeps begins from nothing. Of a team
+ * the first rank has all of it, the others what is theirs. */
 enum pdl_status fed_learner_train(fed_learner *l, const struct fed_lesson *x,
                                   float *w, struct fed_grade *out,
                                   struct pdl_err *err);
@@ -129,6 +134,10 @@ struct fed {
     const struct pdl_fed_job *job;
     pdl_comm *comm;
     int rank, ranks;
+    /* workers that train a task each: ranks, or teams of them, and which one
+     * this rank is of */
+    int64_t workers, worker;
+    pdl_comm *team; /* of its ranks; NULL: it is alone */
     bool dry; /* plans alone: no table of what comes back is kept */
     pdl_arena *arena, *plans; /* of the run; of a round */
     const struct fed_alg *alg;
@@ -274,6 +283,8 @@ void fed_shelves_close(struct fed *f);
  * is what all of them return. */
 enum pdl_status fed_all_well(struct fed *f, enum pdl_status st,
                              struct pdl_err *err);
+enum pdl_status fed_agree(pdl_comm *c, enum pdl_status st,
+                          struct pdl_err *err); /* the same; team.c */
 /* Trains the next tasks, one a worker, and takes them in order. Collective. */
 enum pdl_status fed_wave(struct fed *f, struct pdl_err *err);
 /* The model and shared vectors, from rank 0 to all. */

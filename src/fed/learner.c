@@ -18,7 +18,7 @@ open_trainer(struct fed_net *n, const struct pdl_plan *plan, pdl_comm *comm,
 {
     const struct fed_learner *l = n->l;
     const struct fed_learner_options *o = &l->opt;
-    bool split = l->turns.taken && plan == l->plan;
+    bool split = l->turns.taken && plan == l->plan && l->seat == 0;
     /* parts of a divided network begin from other weights */
     struct pdl_train_options opt = {
         .backend = o->backend,
@@ -55,7 +55,7 @@ static enum pdl_status open_turns(fed_learner *l, struct fed_net *part,
     struct pdl_train_memory m;
     enum pdl_status st = PDL_OK;
 
-    if (l->turns.bytes == 0) {
+    if (l->turns.bytes == 0 && l->seat == 0) {
         st = open_trainer(part, l->plan, part->comm, NULL, &part->t, err);
         if (st != PDL_OK)
             return st;
@@ -65,8 +65,27 @@ static enum pdl_status open_turns(fed_learner *l, struct fed_net *part,
         part->t = NULL;
     }
     for (int r = l->ranks - 1; r >= 0 && st == PDL_OK; r--)
-        st = open_trainer(&part[r], l->plan, part[r].comm, fed_watch_step,
+        if (fed_is_here(&part[r]))
+            st = open_trainer(&part[r], l->plan, part[r].comm, fed_watch_step,
                           &part[r].t, err);
+    return st;
+}
+
+static enum pdl_status open_comms(fed_learner *l, int part, struct pdl_err *err)
+{
+    struct fed_net *first = &l->net[(ptrdiff_t)part * l->ranks];
+    pdl_comm **comm = l->comms + (ptrdiff_t)part * l->ranks;
+    struct pdl_comm_options opt = {.fixed_order = true};
+    enum pdl_status st = PDL_OK;
+
+    for (int r = 0; r < l->ranks; r++)
+        first[r] = (struct fed_net){.l = l, .part = part, .rank = r};
+    if (fed_team_splits(l, part))
+        return fed_team_link(l, part, err);
+    if (fed_is_here(first))
+        st = pdl_comm_create_memory(l->ranks, &opt, comm, err);
+    for (int r = 0; r < l->ranks; r++)
+        first[r].comm = comm[r];
     return st;
 }
 
@@ -74,15 +93,8 @@ static enum pdl_status open_trainers(fed_learner *l, int part,
                                      struct pdl_err *err)
 {
     struct fed_net *first = &l->net[(ptrdiff_t)part * l->ranks];
-    struct pdl_comm_options opt = {.fixed_order = true};
-    enum pdl_status st = pdl_comm_create_memory(
-        l->ranks, &opt, l->comms + (ptrdiff_t)part * l->ranks, err);
+    enum pdl_status st = open_comms(l, part, err);
 
-    for (int r = 0; r < l->ranks; r++)
-        first[r] = (struct fed_net){.l = l,
-                                    .part = part,
-                                    .rank = r,
-                                    .comm = l->comms[part * l->ranks + r]};
     if (st == PDL_OK && l->turns.taken)
         return open_turns(l, first, err);
     if (st == PDL_OK)
@@ -159,12 +171,11 @@ static enum pdl_status open_net(struct fed_net *n, struct pdl_err *err)
     fed_learner *l = n->l;
     const struct pdl_dataset *d = pdl_io_describe(l->opt.io);
     int train = pdl_dataset_split(d, "train");
-    enum pdl_status st =
-        fed_spans_make(l, n->t, n->part, &n->span, &n->nspans, err);
+    enum pdl_status st = fed_places_find(l->arena, l->plan, &n->in, err);
 
-    if (st == PDL_OK)
-        st = fed_places_find(l->arena, l->plan, &n->in, err);
-    if (st != PDL_OK)
+    if (st == PDL_OK && fed_is_here(n))
+        st = fed_spans_make(l, n->t, n->part, &n->span, &n->nspans, err);
+    if (st != PDL_OK || !fed_is_here(n))
         return st;
     map_gradients(n, l->plan);
     if (l->opt.distils || l->parts > 1)
@@ -219,8 +230,12 @@ static enum pdl_status open_logits(fed_learner *l, struct pdl_err *err)
 static enum pdl_status open_meetings(fed_learner *l, struct pdl_err *err)
 {
     pthread_barrier_t *at[] = {&l->meeting, &l->ending, &l->looking};
-    int of[] = {l->parts, l->nets, l->ranks};
+    int of[] = {0, 0, l->ranks};
 
+    for (int i = 0; i < l->nets; i++) {
+        of[0] += fed_is_here(&l->net[i]) && l->net[i].rank == l->ranks - 1;
+        of[1] += fed_is_here(&l->net[i]);
+    }
     for (; l->meets < 3; l->meets++)
         if (pthread_barrier_init(at[l->meets], NULL, (unsigned)of[l->meets]) !=
             0)
@@ -275,8 +290,9 @@ static enum pdl_status open_all(fed_learner *l, struct pdl_err *err)
     fed_learner_threads(l);
     if (st == PDL_OK)
         st = fed_plan_make(l, err);
+    st = fed_team_agree(l, st, err);
     for (int i = 0; i < l->parts && st == PDL_OK; i++)
-        st = open_part(l, i, err);
+        st = fed_team_agree(l, open_part(l, i, err), err);
     if (st == PDL_OK)
         st = open_logits(l, err);
     if (st == PDL_OK)
@@ -301,6 +317,8 @@ enum pdl_status fed_learner_open(const struct fed_learner_options *o,
                               .turns = {.lock = PTHREAD_MUTEX_INITIALIZER,
                                         .news = PTHREAD_COND_INITIALIZER}};
     l->opt.test_batch = o->test_batch > 0 ? o->test_batch : 100;
+    l->seat = o->team ? pdl_comm_rank(o->team) : 0;
+    l->seats = o->team ? pdl_comm_size(o->team) : 1;
     st = open_all(l, err);
     if (st != PDL_OK) {
         fed_learner_close(l);
@@ -331,6 +349,8 @@ void fed_learner_close(fed_learner *l)
         pthread_barrier_destroy(&l->looking);
     for (int i = 0; l->comms && i < l->nets; i++)
         pdl_comm_destroy(l->comms[i]);
+    for (int i = 0; l->bells && i < l->parts; i++)
+        pdl_comm_destroy(l->bells[i]);
     pdl_comm_destroy(l->self);
     pdl_arena_destroy(l->arena);
 }
@@ -375,9 +395,10 @@ int64_t fed_learner_memory(const fed_learner *l)
     int64_t most = 0, stems = 0;
     struct pdl_train_memory m;
 
-    for (int r = 0; r < l->ranks; r++)
-        most = own_bytes(l->net[r].t) > most ? own_bytes(l->net[r].t) : most;
-    if (l->parts < 2 || l->ranks < 2)
+    for (int i = 0; i < l->nets; i++)
+        if (l->net[i].t && own_bytes(l->net[i].t) > most)
+            most = own_bytes(l->net[i].t);
+    if (l->parts < 2 || l->ranks < 2 || l->seat > 0)
         return most;
     pdl_trainer_memory(l->net[0].t, &m);
     stems = l->turns.taken ? m.state + m.optimizer : own_bytes(l->net[0].t);
@@ -401,9 +422,16 @@ void fed_learner_last(const fed_learner *l, int64_t *from, int64_t *to)
     *to = s[last].offset + s[last].n;
 }
 
-void fed_learner_start(const fed_learner *l, float *w)
+enum pdl_status fed_learner_start(const fed_learner *l, float *w,
+                                  struct pdl_err *err)
 {
-    for (int i = 0; i < l->nets; i++)
-        (void)!fed_spans_take(l->net[i].t, l->net[i].span, l->net[i].nspans, w,
-                              NULL);
+    enum pdl_status st = PDL_OK;
+
+    for (int i = 0; i < l->nets && st == PDL_OK; i++) {
+        const struct fed_net *n = &l->net[i];
+
+        if (fed_is_here(n))
+            st = fed_spans_take(n->t, n->span, n->nspans, w, err);
+    }
+    return st == PDL_OK ? fed_team_bring(l, w, err) : st;
 }

@@ -41,6 +41,7 @@ struct fed_net {
     fed_learner *l;
     int part, rank;
     pdl_comm *comm; /* of the part's ranks */
+    pdl_comm *bell; /* of a stem and its rest in two processes; NULL */
     pdl_trainer *t, *teacher, *judge;
     pdl_train_list *list, *tests; /* judge, tests: of rank 0 */
     struct fed_span *span, *judge_span, *teacher_span;
@@ -84,11 +85,12 @@ struct fed_learner {
     const struct pdl_plan *plan, *wide; /* of a step; of tests */
     struct fed_places wide_in;
     pdl_comm *self;
-    pdl_comm **comms;      /* by net; NULL: all have `self` */
+    pdl_comm **comms;      /* by net; NULL: it is elsewhere */
+    pdl_comm **bells;      /* by part */
     struct fed_net *net;   /* part after part, of each all ranks */
     struct fed_slot *slot; /* of one part */
     int nets, parts, ranks, nslots;
-    int64_t each;           /* numbers of one network */
+    int64_t each, stem;     /* numbers of one network; of them, its stem's */
     int64_t width, classes; /* of the features; of the logits */
     int64_t *all;           /* ids of the test split */
     int64_t tests;
@@ -104,10 +106,15 @@ struct fed_learner {
     const struct fed_lesson *lesson;
     atomic_bool bad;
     atomic_llong moved; /* bytes of stems' results and their gradients */
+    /* of a team (team.c): this rank, of so many; what went wrong between them */
+    int seat, seats;
+    struct pdl_comm_message *mail;
+    enum pdl_status team_st;
+    struct pdl_err team_err;
 };
 
-/* Runs body on a thread for each of the n ranks (a fed_net each); it begins
- * when all have been started. */
+/* Runs body on a thread for each of the n ranks (a fed_net each) that is here;
+ * it begins when all have been started. */
 enum pdl_status fed_threads(fed_learner *l, struct fed_net *net, int n,
                             void (*body)(struct fed_net *net),
                             struct pdl_err *err);
@@ -145,6 +152,22 @@ void fed_stem_fail(fed_learner *l); /* nobody waits any more */
 void fed_stem_timed(void *ctx, int op, int64_t micro, double start_s,
                     double end_s);
 void fed_stem_seen(struct fed_net *n, const struct pdl_train_seen *seen);
+/* team.c: parts that are dealt to ranks; with one rank nothing is */
+int fed_team_seat(const fed_learner *l, int part, int rank); /* of a net */
+bool fed_is_here(const struct fed_net *n);
+bool fed_team_splits(const fed_learner *l, int part); /* on two ranks */
+enum pdl_status fed_team_link(fed_learner *l, int part, struct pdl_err *err);
+enum pdl_status fed_team_slots(fed_learner *l, struct pdl_err *err);
+void fed_team_ring(struct fed_net *n); /* a stem waits for it */
+void fed_team_meet(fed_learner *l);    /* all parts know what all say */
+void fed_team_end_step(fed_learner *l);
+enum pdl_status fed_team_agree(const fed_learner *l, enum pdl_status st,
+                               struct pdl_err *err);
+enum pdl_status fed_team_bad(const fed_learner *l, bool *bad,
+                             struct pdl_err *err);
+/* All parts to the first rank. */
+enum pdl_status fed_team_bring(const fed_learner *l, float *w,
+                               struct pdl_err *err);
 /* watch.c: what training, the teacher and tests show */
 void fed_watch_step(void *ctx, const struct pdl_train_seen *seen);
 void fed_watch_teacher(void *ctx, const struct pdl_train_seen *seen);

@@ -37,19 +37,26 @@ enum pdl_status fed_threads(fed_learner *l, struct fed_net *net, int n,
                             struct pdl_err *err)
 {
     pthread_t *id = calloc((size_t)n, sizeof id[0]);
-    int started = 1;
+    struct fed_net *own = NULL; /* the calling thread's */
+    int started = 0;
 
     if (!id)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     l->body = body;
+    l->cancelled = false;
     pthread_mutex_lock(&l->gate); /* nobody begins before all are there */
-    while (started < n &&
-           pthread_create(&id[started], NULL, begin_thread, &net[started]) == 0)
-        started++;
-    l->cancelled = started < n;
+    for (int i = 0; i < n && !l->cancelled; i++)
+        if (fed_is_here(&net[i]) && !own)
+            own = &net[i];
+        else if (fed_is_here(&net[i]) &&
+                 pthread_create(&id[started], NULL, begin_thread, &net[i]) == 0)
+            started++;
+        else
+            l->cancelled = fed_is_here(&net[i]);
     pthread_mutex_unlock(&l->gate);
-    begin_thread(&net[0]);
-    for (int i = 1; i < started; i++)
+    if (own)
+        begin_thread(own);
+    for (int i = 0; i < started; i++)
         pthread_join(id[i], NULL);
     free(id);
     return l->cancelled
@@ -149,9 +156,11 @@ static bool all_well(struct fed_net *n)
         fed_stem_fail(l);
     if (l->nets < 2)
         return n->st == PDL_OK;
+    if (n->st != PDL_OK && n->rank > 0)
+        fed_team_ring(n);
     if (!n->exchanged) /* it failed on its way to the others */
-        pthread_barrier_wait(&l->meeting);
-    pthread_barrier_wait(&l->ending);
+        fed_team_meet(l);
+    fed_team_end_step(l);
     return !atomic_load(&l->bad);
 }
 
@@ -201,34 +210,38 @@ static enum pdl_status verdict(const fed_learner *l, struct pdl_err *err)
 {
     const struct fed_net *worst = NULL;
 
-    for (int i = 0; i < l->nets; i++) {
+    for (int i = 0; i < l->nets; i++) { /* elsewhere: nothing is said */
         const struct fed_net *n = &l->net[i];
 
         if (n->st != PDL_OK && n->st != PDL_EWRONG &&
             (!worst || worst->st == PDL_ENOENV))
             worst = n;
     }
+    if (!worst && l->team_st != PDL_OK && err)
+        *err = l->team_err;
     if (worst && err)
         *err = worst->err;
-    return worst ? worst->st : PDL_OK;
+    return worst ? worst->st : l->team_st;
 }
 
 /* A loss that is no number is the client's, and no error of ours. */
 static enum pdl_status conclude(fed_learner *l, float *w, struct fed_grade *out,
                                 struct pdl_err *err)
 {
-    enum pdl_status st = verdict(l, err);
+    enum pdl_status st = fed_team_agree(l, verdict(l, err), err);
 
     *out = l->net[0].grade;
     for (int i = 0; i < l->nets && st == PDL_OK; i++) {
         struct fed_net *n = &l->net[i];
 
         out->bad = out->bad || n->st == PDL_EWRONG;
-        if (n->st == PDL_OK)
+        if (n->st == PDL_OK && fed_is_here(n))
             st = fed_spans_take(n->t, n->span, n->nspans, w, err);
     }
     out->bad = out->bad || !is_finite(w, fed_learner_size(l));
-    return st;
+    if (st == PDL_OK)
+        st = fed_team_bad(l, &out->bad, err);
+    return st == PDL_OK ? fed_team_bring(l, w, err) : st;
 }
 
 enum pdl_status fed_learner_train(fed_learner *l, const struct fed_lesson *x,
@@ -244,7 +257,9 @@ enum pdl_status fed_learner_train(fed_learner *l, const struct fed_lesson *x,
     atomic_store(&l->bad, false);
     fed_stem_begin(l);
     for (int i = 0; i < l->nets && st == PDL_OK; i++)
-        st = begin(&l->net[i], x, w, err);
+        if (fed_is_here(&l->net[i]))
+            st = begin(&l->net[i], x, w, err);
+    st = fed_team_agree(l, st, err);
     if (st == PDL_OK)
         st = fed_threads(l, l->net, l->nets, learn, err);
     return st == PDL_OK ? conclude(l, w, out, err) : st;

@@ -70,6 +70,33 @@ static enum pdl_status check(struct fed *f, struct pdl_err *err)
     return o->only >= 0 ? check_only(f, err) : PDL_OK;
 }
 
+static int parts_of(const struct fed *f)
+{
+    return f->alg->parts_key > 0 ? (int)fed_value(f, f->alg->parts_key - 1) : 1;
+}
+
+/* Ranks that are a cluster's devices are teams of as many as it has parts, or
+ * of less, if there are no more. */
+static enum pdl_status open_team(struct fed *f, struct pdl_err *err)
+{
+    int64_t teams = (f->ranks + parts_of(f) - 1) / parts_of(f);
+    int *members, n = 0;
+
+    f->workers = f->ranks;
+    f->worker = f->rank;
+    if (!f->job->devices_are_ranks || parts_of(f) < 2 || f->dry)
+        return PDL_OK;
+    f->workers = teams;
+    f->worker = f->rank * teams / f->ranks;
+    members = PDL_NEW(f->arena, int, f->ranks);
+    if (!members)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    for (int r = 0; r < f->ranks; r++)
+        if (r * teams / f->ranks == f->worker)
+            members[n++] = r;
+    return n > 1 ? pdl_comm_subset(f->comm, n, members, &f->team, err) : PDL_OK;
+}
+
 static enum pdl_status open_learner(struct fed *f, struct pdl_err *err)
 {
     const struct pdl_fed_job *o = f->job;
@@ -83,12 +110,11 @@ static enum pdl_status open_learner(struct fed *f, struct pdl_err *err)
         .seed = o->seed,
         .strategy = o->strategy,
         .threads = o->threads,
+        .team = f->team,
         .untested = f->dry || o->test_samples < 0,
         .distils = f->alg->distils,
         .pulls = f->alg->teach && !f->alg->distils,
-        .parts = f->alg->parts_key > 0
-                     ? (int)fed_value(f, f->alg->parts_key - 1)
-                     : 1,
+        .parts = parts_of(f),
         .stems = f->alg->stems_key > 0
                      ? (enum fed_stems)fed_value(f, f->alg->stems_key - 1)
                      : FED_STEMS_AGAIN};
@@ -131,8 +157,7 @@ static enum pdl_status open_vectors(struct fed *f, struct pdl_err *err)
         return pdl_fail(err, PDL_ENOMEM, "out of memory for models");
     for (int64_t c = 0; c < clients; c++)
         f->cluster[c] = -1;
-    fed_learner_start(f->learner, f->model);
-    return fed_weights_read(f, err);
+    return PDL_OK;
 }
 
 static enum pdl_status begin(struct fed *f, struct pdl_err *err)
@@ -157,9 +182,15 @@ enum pdl_status fed_open(struct fed *f, struct pdl_err *err)
     enum pdl_status st = begin(f, err);
 
     if (st == PDL_OK)
+        st = open_team(f, err);
+    if (st == PDL_OK)
         st = open_learner(f, err);
     if (st == PDL_OK)
         st = open_vectors(f, err);
+    if (st == PDL_OK)
+        st = fed_learner_start(f->learner, f->model, err);
+    if (st == PDL_OK)
+        st = fed_weights_read(f, err);
     if (st == PDL_OK && f->alg->open)
         st = f->alg->open(f, err);
     return st;
@@ -171,6 +202,7 @@ void fed_close(struct fed *f)
     free(f->history);
     fed_keep_close(f);
     fed_learner_close(f->learner);
+    pdl_comm_destroy(f->team);
     pdl_arena_destroy(f->arena);
     pdl_arena_destroy(f->plans);
 }

@@ -36,11 +36,13 @@ enum pdl_status fed_slots_make(fed_learner *l, struct pdl_err *err)
     l->slot = PDL_NEW(l->arena, struct fed_slot, l->plan->ntensors + 1);
     if (!l->slot)
         return pdl_fail(err, PDL_ENOMEM, "out of memory for a learner");
-    for (int r = 0; r < l->ranks; r++)
+    for (int r = 0; r < l->ranks && l->seat == 0; r++) {
+        l->stem = l->each; /* of several ranks, at the last: the first's */
         for (int i = 0; (s = pdl_trainer_state(l->net[r].t, i)); i++)
             if (s->weight && !find(l, s->model_tensor))
                 add_slot(l, s);
-    return PDL_OK;
+    }
+    return fed_team_slots(l, err);
 }
 
 /* Where the numbers of a part are that is not the whole tensor. */

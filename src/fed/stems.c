@@ -175,6 +175,17 @@ static void wait_for(fed_learner *l, int64_t all)
         pthread_cond_wait(&l->turns.news, &l->turns.lock);
 }
 
+/* From a rest on another rank. */
+static void hear(struct fed_net *n)
+{
+    if (!n->bell)
+        return;
+    pthread_mutex_unlock(&n->l->turns.lock);
+    fed_team_ring(n);
+    pthread_mutex_lock(&n->l->turns.lock);
+    n->got++;
+}
+
 /* The result has been sent: when it is there, others have the memory until all
  * have been. Again in a step (looking for a bad number), nobody has. */
 static void turn(struct fed_net *n)
@@ -183,6 +194,7 @@ static void turn(struct fed_net *n)
     int64_t all = n->l->parts;
 
     n->sends++;
+    hear(n);
     while (n->got < n->sends && !atomic_load(&n->l->bad))
         pthread_cond_wait(&t->news, &t->lock);
     if (n->turned)
@@ -241,6 +253,7 @@ void fed_stem_seen(struct fed_net *n, const struct pdl_train_seen *seen)
                      pdl_box_volume(&seen->part.box) * (int64_t)sizeof(float));
     if (!t->taken || seen->op != n->in.in_op)
         return;
+    fed_team_ring(n);
     pthread_mutex_lock(&t->lock);
     stem->got++;
     pthread_cond_broadcast(&t->news);

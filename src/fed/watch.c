@@ -45,7 +45,7 @@ static void meet(struct fed_net *n, float *dlogits)
     if (n->exchanged) /* alone, or again: looking for a bad number */
         return;
     n->exchanged = true;
-    pthread_barrier_wait(&l->meeting);
+    fed_team_meet(l);
     fed_together(l->parts, n->part, n->rows, l->classes, l->net[0].logits,
                  l->net[l->ranks].logits - l->net[0].logits,
                  n->together / (double)n->rows, dlogits);

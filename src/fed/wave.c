@@ -28,33 +28,10 @@ static enum pdl_status move(struct fed *f, bool send, int peer, int tag,
     return st == PDL_OK ? pdl_comm_wait(r, err) : st;
 }
 
-/* Who fails first tells the others why, so that all end with one cause. */
 enum pdl_status fed_all_well(struct fed *f, enum pdl_status st,
                              struct pdl_err *err)
 {
-    struct {
-        int32_t st;
-        struct pdl_err err;
-    } said = {.st = (int32_t)st};
-    double who = st == PDL_OK ? f->ranks : f->rank;
-    enum pdl_status told;
-
-    _Static_assert(sizeof said % sizeof said.st == 0, "sent as words");
-    if (f->ranks < 2)
-        return st;
-    if (st != PDL_OK && err)
-        said.err = *err;
-    told = pdl_comm_allreduce(f->comm, &who, &who, 1, PDL_COMM_F64,
-                              PDL_COMM_MIN, st == PDL_OK ? err : NULL);
-    if (told == PDL_OK && who < f->ranks)
-        told = pdl_comm_broadcast(f->comm, &said, sizeof said / sizeof said.st,
-                                  PDL_COMM_I32, (int)who,
-                                  st == PDL_OK ? err : NULL);
-    if (told != PDL_OK)
-        return st == PDL_OK ? told : st;
-    if (who < f->ranks && err)
-        *err = said.err;
-    return (enum pdl_status)said.st;
+    return f->ranks > 1 ? fed_agree(f->comm, st, err) : st;
 }
 
 enum pdl_status fed_share(struct fed *f, struct pdl_err *err)
@@ -215,6 +192,17 @@ static void take(struct fed *f, int64_t task, const struct fed_grade *grade)
         fed_add(f, b.up, (double)b.samples);
 }
 
+/* The rank of a worker that speaks with rank 0: of a team its first. */
+static int rank_of(const struct fed *f, int64_t worker)
+{
+    return (int)((worker * f->ranks + f->workers - 1) / f->workers);
+}
+
+static bool leads(const struct fed *f)
+{
+    return f->rank == rank_of(f, f->worker);
+}
+
 /* Rank 0 gives worker r what the task begins from. */
 static enum pdl_status send_down(struct fed *f, int64_t n, struct pdl_err *err)
 {
@@ -225,9 +213,9 @@ static enum pdl_status send_down(struct fed *f, int64_t n, struct pdl_err *err)
         return PDL_OK;
     for (int r = 1; r < n && f->rank == 0 && st == PDL_OK; r++) {
         f->alg->pack(f, f->live[f->next + r], f->down);
-        st = move(f, true, r, DOWN, f->down, bytes, err);
+        st = move(f, true, rank_of(f, r), DOWN, f->down, bytes, err);
     }
-    if (st == PDL_OK && f->rank > 0 && f->rank < n)
+    if (st == PDL_OK && f->rank > 0 && leads(f) && f->worker < n)
         st = move(f, false, 0, DOWN, f->down, bytes, err);
     if (f->rank == 0)
         f->alg->pack(f, f->live[f->next], f->down);
@@ -241,14 +229,14 @@ static enum pdl_status gather(struct fed *f, int64_t n, struct head *head,
     enum pdl_status st = PDL_OK;
     bool sends = f->rank > 0;
 
-    if (f->rank >= n)
+    if (f->worker >= n || !leads(f))
         return PDL_OK;
     if (!sends && !head->failed)
         take(f, f->live[f->next], &head->grade);
     for (int64_t r = sends ? 0 : 1; r < (sends ? 1 : n) && st == PDL_OK; r++) {
-        st = move(f, sends, (int)r, HEAD, head, sizeof *head, err);
+        st = move(f, sends, rank_of(f, r), HEAD, head, sizeof *head, err);
         if (st == PDL_OK && !head->failed)
-            st = move(f, sends, (int)r, UP, f->up, bytes, err);
+            st = move(f, sends, rank_of(f, r), UP, f->up, bytes, err);
         if (st == PDL_OK && !head->failed && !sends)
             take(f, f->live[f->next + r], &head->grade);
     }
@@ -257,13 +245,13 @@ static enum pdl_status gather(struct fed *f, int64_t n, struct head *head,
 
 enum pdl_status fed_wave(struct fed *f, struct pdl_err *err)
 {
-    int64_t n = f->nlive - f->next < f->ranks ? f->nlive - f->next : f->ranks;
+    int64_t left = f->nlive - f->next, n = left < f->workers ? left : f->workers;
     struct head head;
     enum pdl_status st = send_down(f, n, err), trained = PDL_OK;
 
     memset(&head, 0, sizeof head); /* what lies between is sent, too */
-    if (st == PDL_OK && f->rank < n)
-        trained = train(f, f->live[f->next + f->rank], &head.grade, err);
+    if (st == PDL_OK && f->worker < n)
+        trained = train(f, f->live[f->next + f->worker], &head.grade, err);
     head.failed = trained != PDL_OK;
     if (st == PDL_OK)
         st = gather(f, n, &head, trained == PDL_OK ? err : NULL);

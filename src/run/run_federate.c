@@ -173,6 +173,7 @@ static enum pdl_status run_mpi(struct federation *s, struct pdl_err *err)
     pdl_comm *comm = NULL;
     enum pdl_status st;
 
+    s->job.devices_are_ranks = true;
     MPI_Bcast(&s->job.run, 1, MPI_UINT64_T, 0, MPI_COMM_WORLD);
     st = pdl_comm_create(MPI_COMM_WORLD, &opt, &comm, err);
     if (st == PDL_OK) {

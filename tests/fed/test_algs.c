@@ -31,7 +31,7 @@ static void open_world(struct world *x, const char *partition, int64_t clients)
     o.seed = x->s.job.seed;
     assert_int_equal(fed_learner_open(&o, &x->l, &err), PDL_OK);
     assert_int_equal(fed_learner_size(x->l), N);
-    fed_learner_start(x->l, x->start);
+    assert_int_equal(fed_learner_start(x->l, x->start, &err), PDL_OK);
 }
 
 static void close_world(struct world *x)

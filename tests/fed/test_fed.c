@@ -283,6 +283,35 @@ static void any_number_of_workers_gives_the_same_bits(void **state)
     small_close(&s);
 }
 
+/* Devices of a cluster that are ranks, one team of them or two: messages go
+ * between them, and no bit is another. */
+static void devices_on_ranks_are_those_on_threads(void **state)
+{
+    static const char *const how[] = {"feddct", "feddct:parts=3,stems=keep"};
+    struct pdl_fed_summary was, now;
+    struct small s;
+
+    (void)state;
+    small_open(&s, 160, true, "dirichlet:alpha=0.5", 9);
+    s.job.epochs = 2;
+    s.job.optimizer = "sgd:momentum=0.9";
+    for (int k = 0; k < 2; k++)
+        for (int ranks = 1; ranks <= 7; ranks++) {
+            struct bytes one;
+
+            s.job.algorithm = how[k];
+            s.job.devices_are_ranks = false;
+            one = run(s.job, 1, &was);
+            s.job.devices_are_ranks = true;
+            if (!same(one, run(s.job, ranks, &now)))
+                fail_msg("%s: other bits on %d ranks", how[k], ranks);
+            assert_true(now.accuracy == was.accuracy && now.loss == was.loss);
+            assert_int_equal(now.models, was.models);
+            assert_int_equal(now.memory_bytes, was.memory_bytes);
+        }
+    small_close(&s);
+}
+
 static void forget_folder(const char *path)
 {
     char command[200];
@@ -708,6 +737,7 @@ int main(void)
         cmocka_unit_test(one_step_of_all_is_a_step_of_data_parallel_sgd),
         cmocka_unit_test(algorithms_meet_where_they_should),
         cmocka_unit_test(any_number_of_workers_gives_the_same_bits),
+        cmocka_unit_test(devices_on_ranks_are_those_on_threads),
         cmocka_unit_test(a_stopped_run_goes_on_with_the_same_bits),
         cmocka_unit_test(a_target_stays_reached),
         cmocka_unit_test(a_resumed_run_tells_of_all_rounds),

@@ -28,7 +28,7 @@ static void open_with(struct world *x, struct fed_learner_options o, bool norm)
     x->w = calloc((size_t)x->n, sizeof x->w[0]);
     x->start = calloc((size_t)x->n, sizeof x->w[0]);
     x->other = calloc((size_t)x->n, sizeof x->w[0]);
-    fed_learner_start(x->l, x->start);
+    assert_int_equal(fed_learner_start(x->l, x->start, &err), PDL_OK);
 }
 
 static void open_world(struct world *x, int64_t batch, bool norm, bool distils,
