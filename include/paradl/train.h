@@ -114,6 +114,7 @@ struct pdl_train_options {
      * only one guest run at a time, and puts its weights in before; NULL:
      * memory of its own. On the host only. */
     const struct pdl_trainer *room;
+    bool apart; /* no memory is shared with other ranks: theirs may be a room */
 };
 
 typedef struct pdl_trainer pdl_trainer;

@@ -55,7 +55,7 @@ const struct pdl_train_state *fed_learner_tensor(const fed_learner *l, int i,
 /* First values. */
 enum pdl_status fed_learner_start(const fed_learner *l, float *w,
                                   struct pdl_err *err);
-int64_t fed_learner_memory(const fed_learner *l);       /* bytes of a client */
+int64_t fed_learner_memory(const fed_learner *l); /* bytes of a client */
 int fed_learner_parts(const fed_learner *l);
 /* Bytes that stems and the rest of their parts have sent each other. */
 int64_t fed_learner_moved(const fed_learner *l);
@@ -138,7 +138,7 @@ struct fed {
      * this rank is of */
     int64_t workers, worker;
     pdl_comm *team; /* of its ranks; NULL: it is alone */
-    bool dry; /* plans alone: no table of what comes back is kept */
+    bool dry;       /* plans alone: no table of what comes back is kept */
     pdl_arena *arena, *plans; /* of the run; of a round */
     const struct fed_alg *alg;
     struct pdl_sampling_setting with;

@@ -32,6 +32,7 @@ open_trainer(struct fed_net *n, const struct pdl_plan *plan, pdl_comm *comm,
         .timed_ctx = n,
         .guest = split && n->rank > 0 ? l->turns.bytes : 0,
         .room = split && n->rank == 0 ? l->net[1].t : NULL,
+        .apart = n->bell != NULL,
         .only_size = split && l->turns.bytes == 0};
 
     return pdl_trainer_open(plan, comm, &opt, out, err);
@@ -67,7 +68,7 @@ static enum pdl_status open_turns(fed_learner *l, struct fed_net *part,
     for (int r = l->ranks - 1; r >= 0 && st == PDL_OK; r--)
         if (fed_is_here(&part[r]))
             st = open_trainer(&part[r], l->plan, part[r].comm, fed_watch_step,
-                          &part[r].t, err);
+                              &part[r].t, err);
     return st;
 }
 

@@ -113,8 +113,8 @@ static enum pdl_status ring(struct fed_net *n, struct pdl_err *err)
     int32_t word = 0;
     struct pdl_comm_message m = {1 - n->rank, 0, &word, sizeof word};
     pdl_comm_request *r = NULL;
-    enum pdl_status st = pdl_comm_start_exchange(
-        n->bell, n->rank > 0, &m, n->rank == 0, &m, &r, err);
+    enum pdl_status st = pdl_comm_start_exchange(n->bell, n->rank > 0, &m,
+                                                 n->rank == 0, &m, &r, err);
 
     return st == PDL_OK ? pdl_comm_wait(r, err) : st;
 }

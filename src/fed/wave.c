@@ -121,8 +121,10 @@ static enum pdl_status train_client(struct fed *f, const struct fed_lesson *x,
     enum pdl_status st = fed_learner_train(f->learner, x, f->up, &g, err);
 
     add_grade(out, &g);
-    if (st == PDL_OK && f->job->visited)
+    if (st == PDL_OK && f->job->visited) {
         st = f->job->visited(f->job->ctx, client, err);
+        st = f->team ? fed_agree(f->team, st, err) : st;
+    }
     out->bad = out->bad || st == PDL_EWRONG;
     return st == PDL_EWRONG ? PDL_OK : st;
 }
@@ -245,7 +247,8 @@ static enum pdl_status gather(struct fed *f, int64_t n, struct head *head,
 
 enum pdl_status fed_wave(struct fed *f, struct pdl_err *err)
 {
-    int64_t left = f->nlive - f->next, n = left < f->workers ? left : f->workers;
+    int64_t left = f->nlive - f->next,
+            n = left < f->workers ? left : f->workers;
     struct head head;
     enum pdl_status st = send_down(f, n, err), trained = PDL_OK;
 

@@ -43,6 +43,19 @@ for n in 2 3 4 7; do
     run "$n" -n $n
     cmp "$work/one.safetensors" "$work/$n.safetensors" && echo "$n ranks: the same bits"
 done
+# ... also where the ranks are the devices of a cluster
+parts() { # name, options
+    name=$1
+    shift
+    $paradl federate resnet9:width=4,input=8,channels=1 --data digits --clients 9 --rounds 2 --steps 3 \
+        --algorithm feddct --no-test --quiet --save "$work/$name.safetensors" "$@" 2>&1 |
+        grep -v "^2 rounds\|^traffic\|^a client"
+}
+parts one --virtual -n 1
+for n in 2 3 4 7; do
+    parts "$n" -n $n
+    cmp "$work/one.safetensors" "$work/$n.safetensors" && echo "$n ranks of devices: the same bits"
+done
 rm -rf "$work"
 # a client of several devices
 $paradl federate $digits --data digits --clients 4 --rounds 1 --steps 2 --strategy dataa=2

@@ -2,6 +2,7 @@
  * for the time-out. */
 #include "small.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -14,6 +15,7 @@ struct ends {
     const char *spoil; /* a folder that turns into a file; NULL: none */
     enum pdl_status st[MOST_RANKS];
     struct pdl_err err[MOST_RANKS];
+    atomic_bool asked;
 };
 
 static enum pdl_status visited(void *ctx, int64_t client, struct pdl_err *err)
@@ -74,6 +76,38 @@ static void a_rank_that_cannot_train_ends_all(void **state)
             e.job.algorithm = bad % 2 ? "scaffold" : "local";
             assert_true(run_ends(&e, ranks, PDL_EIO, words) < PATIENCE_S / 2.0);
             assert_non_null(strstr(e.err[0].hint, "another"));
+        }
+    small_close(&s);
+}
+
+/* One of the ranks that are a cluster's devices; the others would wait for it
+ * at the next client. */
+static enum pdl_status first_asked(void *ctx, int64_t client,
+                                   struct pdl_err *err)
+{
+    struct ends *e = ctx;
+
+    if (client != e->bad || atomic_exchange(&e->asked, true))
+        return PDL_OK;
+    return visited(ctx, client, err);
+}
+
+static void a_device_that_cannot_train_ends_all(void **state)
+{
+    struct small s;
+
+    (void)state;
+    small_open(&s, 96, false, "iid", CLIENTS);
+    s.job.algorithm = "feddct";
+    s.job.devices_are_ranks = true;
+    for (int ranks = 1; ranks <= MOST_RANKS; ranks++)
+        for (int64_t bad = 0; bad < CLIENTS; bad++) {
+            struct ends e = {.job = s.job, .bad = bad};
+            char words[64];
+
+            snprintf(words, sizeof words, "client %d: the disk", (int)bad);
+            e.job.visited = first_asked;
+            assert_true(run_ends(&e, ranks, PDL_EIO, words) < PATIENCE_S / 2.0);
         }
     small_close(&s);
 }
@@ -148,6 +182,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_rank_that_cannot_train_ends_all),
+        cmocka_unit_test(a_device_that_cannot_train_ends_all),
         cmocka_unit_test(a_server_that_cannot_save_ends_all),
         cmocka_unit_test(a_rank_that_cannot_begin_ends_all),
     };

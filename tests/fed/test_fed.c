@@ -312,6 +312,31 @@ static void devices_on_ranks_are_those_on_threads(void **state)
     small_close(&s);
 }
 
+/* A part that blows up, wherever it is: the cluster's model is lost. */
+static void numbers_lost_on_one_device_are_lost_for_all(void **state)
+{
+    struct pdl_fed_summary sum;
+    struct small s;
+
+    (void)state;
+    small_open(&s, 160, true, "iid", 8);
+    s.job.algorithm = "feddct";
+    s.job.devices_are_ranks = true;
+    s.job.lr = 1e20;
+    for (int ranks = 1; ranks <= 7; ranks++) {
+        free(run(s.job, ranks, &sum).at);
+        assert_int_equal(sum.models, 0);
+        assert_int_equal(sum.lost, 6);
+    }
+    s.job.lr = 0.1;
+    s.job.visited = small_spoil_4;
+    for (int ranks = 1; ranks <= 7; ranks++) {
+        free(run(s.job, ranks, &sum).at);
+        assert_int_equal(sum.lost, 3);
+    }
+    small_close(&s);
+}
+
 static void forget_folder(const char *path)
 {
     char command[200];
@@ -738,6 +763,7 @@ int main(void)
         cmocka_unit_test(algorithms_meet_where_they_should),
         cmocka_unit_test(any_number_of_workers_gives_the_same_bits),
         cmocka_unit_test(devices_on_ranks_are_those_on_threads),
+        cmocka_unit_test(numbers_lost_on_one_device_are_lost_for_all),
         cmocka_unit_test(a_stopped_run_goes_on_with_the_same_bits),
         cmocka_unit_test(a_target_stays_reached),
         cmocka_unit_test(a_resumed_run_tells_of_all_rounds),

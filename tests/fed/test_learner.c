@@ -474,6 +474,45 @@ static void a_bad_part_ends_them_all(void **state)
     close_world(&x);
 }
 
+/* Two ranks have a part each. The second's weights become infinite in the last
+ * step, which the first could not know by itself. */
+static enum pdl_status learn_in_a_team(void *ctx, pdl_comm *comm,
+                                       struct pdl_err *err)
+{
+    enum { MOST = 8192 };
+    static float add[MOST];
+    struct fed_pull pull = {.add = add};
+    struct fed_lesson how = {
+        .ids = ids, .n = 4, .steps = 1, .lr = 0.1, .pull = &pull};
+    struct fed_learner_options o = {.batch = 4, .parts = 2, .team = comm};
+    bool *bad = ctx;
+    struct fed_grade g;
+    struct world x;
+
+    open_with(&x, o, false);
+    assert_true(x.n <= MOST);
+    add[x.n - 1] = bad[2] ? INFINITY : 0;
+    memcpy(x.w, x.start, (size_t)x.n * sizeof x.w[0]);
+    assert_int_equal(fed_learner_train(x.l, &how, x.w, &g, err), PDL_OK);
+    bad[pdl_comm_rank(comm)] = g.bad;
+    close_world(&x);
+    return PDL_OK;
+}
+
+static void a_bad_device_is_known_to_all(void **state)
+{
+    struct pdl_err err = {"", ""};
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        bool bad[3] = {!i, !i, i}; /* of each rank; what shall be */
+
+        assert_int_equal(pdl_train_virtual(2, 60, learn_in_a_team, bad, &err),
+                         PDL_OK);
+        assert_true(bad[0] == bad[2] && bad[1] == bad[2]);
+    }
+}
+
 /* ---- clusters ------------------------------------------------------- */
 
 static void alike_clients_are_one_cluster(void **state)
@@ -532,6 +571,7 @@ int main(void)
         cmocka_unit_test(what_a_client_cannot_have_is_refused),
         cmocka_unit_test(a_vote_is_by_the_mean_of_logits),
         cmocka_unit_test(a_bad_part_ends_them_all),
+        cmocka_unit_test(a_bad_device_is_known_to_all),
         cmocka_unit_test(alike_clients_are_one_cluster),
     };
 

@@ -592,10 +592,13 @@ def federation():
     folder = os.path.join(work, "fed")
     args = ["--clients", "4", "--rounds", "100000", "--checkpoint", folder,
             "--every", "1", "--no-test", "--json"]
-    for how in (["-n", "2"], ["--virtual", "--report",
-                              os.path.join(work, "page.html")]):
+    narrow = "resnet9:width=4,input=8,channels=1"
+    for how, model in ((["-n", "2"], BASE[0]),
+                       (["-n", "3", "--algorithm", "feddct"], narrow),
+                       (["--virtual", "--report",
+                         os.path.join(work, "page.html")], BASE[0])):
         shutil.rmtree(folder, ignore_errors=True)
-        r = Run("fed", args + how, command=["federate", BASE[0], "--data",
+        r = Run("fed", args + how, command=["federate", model, "--data",
                                             "digits"])
         need(lambda: newest(folder) >= 2, "federate: a checkpoint")
         if how[0] == "-n":

@@ -136,6 +136,13 @@ static enum pdl_status move_in(pdl_trainer *t, struct pdl_err *err)
     return train_far_open(t, err);
 }
 
+static enum pdl_status own_memory(int64_t bytes, void **out,
+                                  struct pdl_err *err)
+{
+    *out = aligned_alloc(64, (size_t)rounded(bytes));
+    return *out ? PDL_OK : pdl_fail(err, PDL_ENOMEM, "no memory for a buffer");
+}
+
 /* Where ranks share a node, in memory that they share: a message is then one
  * copy, from tensor to tensor. */
 static enum pdl_status allocate(pdl_trainer *t, struct pdl_err *err)
@@ -151,8 +158,9 @@ static enum pdl_status allocate(pdl_trainer *t, struct pdl_err *err)
         enum pdl_status st = train_take(t, n, err);
 
         if (st == PDL_OK)
-            st = t->device ? t->device->alloc(t->backend_state, n, &p, err)
-                           : pdl_comm_alloc(t->world, n, &p, err);
+            st = t->device      ? t->device->alloc(t->backend_state, n, &p, err)
+                 : t->opt.apart ? own_memory(n, &p, err)
+                                : pdl_comm_alloc(t->world, n, &p, err);
         *to[i] = p;
         if (st != PDL_OK)
             return st;
@@ -167,7 +175,9 @@ static void give_back(pdl_trainer *t)
 
     train_staged_close(t);
     for (int i = 0; i < 2 && !t->opt.room; i++)
-        if (!t->device)
+        if (!t->device && t->opt.apart)
+            free(from[i]);
+        else if (!t->device)
             (void)!pdl_comm_free(t->world, from[i], NULL);
         else if (t->backend_state)
             t->device->free(t->backend_state, from[i]);
