@@ -311,6 +311,8 @@ enum pdl_status pdl_compress_wait(pdl_compress *x, struct pdl_err *err);
 void pdl_compress_put(pdl_compress *x, float *sum);
 /* dim floats, for saving and restoring; NULL: nothing is kept. */
 float *pdl_compress_residual(pdl_compress *x);
+/* The next sum is as if it were the first. All ranks call it. */
+void pdl_compress_forget(pdl_compress *x);
 /* Bytes this rank sent in the last sum. */
 int64_t pdl_compress_sent(const pdl_compress *x);
 /* What n floats are once they have been coded and decoded, and the bytes of

@@ -87,6 +87,11 @@ struct pdl_train_options {
     bool poison; /* freed memory becomes not-a-number */
     void (*watch)(void *ctx, const struct pdl_train_seen *seen);
     void *watch_ctx;
+    /* May change a gradient (of this rank's part, its sum over ranks and
+     * micro-batches) before anything is made of it; weight: the plan's tensor
+     * that it is to change */
+    void (*adjust)(void *ctx, int weight, const struct pdl_train_part *grad);
+    void *adjust_ctx;
     /* threads of their own move gradients while backward goes on; without
      * them they move between operations */
     bool comm_threads;
@@ -202,6 +207,9 @@ enum pdl_status pdl_trainer_load(pdl_trainer *t, const pdl_weights *w,
  * another model, momentum of nobody); this hands them over where tensors are
  * not on the host. */
 enum pdl_status pdl_trainer_send(pdl_trainer *t, struct pdl_err *err);
+/* What the optimizer and compress= keep from step to step is gone, as if no
+ * step had been; to be handed over likewise. All ranks call it. */
+void pdl_trainer_forget(pdl_trainer *t);
 /* What the gradient of each sample of the batch is multiplied with in the
  * steps to come, which the caller keeps; NULL: 1. On the host only. */
 void pdl_trainer_weigh(pdl_trainer *t, const double *weights);

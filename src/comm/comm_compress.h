@@ -33,6 +33,7 @@ struct comm_compressor {
     enum pdl_status (*go)(pdl_compress *x, bool wait, bool *done,
                           struct pdl_err *err);
     void (*put)(pdl_compress *x, float *sum);
+    void (*forget)(pdl_compress *x); /* NULL: a residual is all it keeps */
 };
 extern const struct comm_compressor comm_compress_blocks, comm_compress_topk,
     comm_compress_powersgd;

@@ -158,6 +158,16 @@ float *pdl_compress_residual(pdl_compress *x)
     return x->how == &comm_compress_topk ? comm_topk_residual(x) : x->residual;
 }
 
+void pdl_compress_forget(pdl_compress *x)
+{
+    float *kept = pdl_compress_residual(x);
+
+    if (kept)
+        memset(kept, 0, (size_t)x->dim * sizeof kept[0]);
+    if (x->how->forget)
+        x->how->forget(x);
+}
+
 int64_t pdl_compress_sent(const pdl_compress *x)
 {
     return x->sent;

@@ -58,6 +58,16 @@ static void lay_out(struct powersgd *s)
     }
 }
 
+static void begin_anew(pdl_compress *x)
+{
+    const struct powersgd *s = x->own;
+
+    for (int64_t i = 0; i < s->q_n; i++)
+        s->q[i] = (float)((double)pdl_philox(x->seed, 77, (uint64_t)i).v[0] /
+                              4294967296.0 -
+                          .5);
+}
+
 static enum pdl_status take_room(pdl_compress *x, struct pdl_err *err)
 {
     struct powersgd *s = x->own;
@@ -68,10 +78,7 @@ static enum pdl_status take_room(pdl_compress *x, struct pdl_err *err)
     s->mine = calloc((size_t)s->q_n + 1, sizeof *s->mine);
     if (!s->p || !s->q || !s->mine)
         return pdl_fail(err, PDL_ENOMEM, "out of memory for gradients");
-    for (int64_t i = 0; i < s->q_n; i++)
-        s->q[i] = (float)((double)pdl_philox(x->seed, 77, (uint64_t)i).v[0] /
-                              4294967296.0 -
-                          .5);
+    begin_anew(x);
     return PDL_OK;
 }
 
@@ -300,4 +307,5 @@ const struct comm_compressor comm_compress_powersgd = {
     .start = start,
     .go = go,
     .put = put,
+    .forget = begin_anew,
 };

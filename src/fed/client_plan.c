@@ -18,29 +18,6 @@ enum pdl_status fed_plan_lower(fed_learner *l, const char *strategy,
                : st;
 }
 
-/* What is not sent is kept from step to step, and clients take turns. Gradients
- * on their way to the host are not shown, so that nothing is added to them. */
-static enum pdl_status check_kept(const fed_learner *l,
-                                  const struct pdl_strategy *s,
-                                  struct pdl_err *err)
-{
-    if (pdl_strategy_compresses(s)) {
-        pdl_fail(err, PDL_EINVAL,
-                 "compress= is not for clients: it keeps what "
-                 "it does not send, and clients take turns");
-        pdl_hint(err, "leave it out");
-        return PDL_EINVAL;
-    }
-    if (l->opt.pulls && pdl_strategy_hosts_states(s)) {
-        pdl_fail(err, PDL_EINVAL,
-                 "offload=optimizer is not for clients whose gradients the "
-                 "algorithm changes");
-        pdl_hint(err, "zero=1 saves memory, too; fedavg takes both");
-        return PDL_EINVAL;
-    }
-    return PDL_OK;
-}
-
 /* Distances between samples need all of a batch's features, row by row. */
 static enum pdl_status check_strategy(const fed_learner *l, struct pdl_err *err)
 {
@@ -56,7 +33,7 @@ static enum pdl_status check_strategy(const fed_learner *l, struct pdl_err *err)
         return pdl_fail(err, PDL_EINVAL,
                         "what distils takes a client's strategy that cuts "
                         "samples alone, such as data=2");
-    return check_kept(l, s, err);
+    return PDL_OK;
 }
 
 enum pdl_status fed_plan_make(fed_learner *l, struct pdl_err *err)

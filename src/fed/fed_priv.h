@@ -37,7 +37,6 @@ struct fed_learner_options {
     uint64_t seed;
     const char *strategy; /* of a client's devices; NULL: it has one */
     bool distils;         /* will be asked to */
-    bool pulls;           /* may change gradients */
     int parts;            /* networks that are trained together; 0 is 1 */
     enum fed_stems stems; /* of the parts */
     int threads;          /* of each rank; 0: 1 */

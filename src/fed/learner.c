@@ -27,6 +27,8 @@ open_trainer(struct fed_net *n, const struct pdl_plan *plan, pdl_comm *comm,
         .mean_squares = !pdl_io_describe(o->io)->target.integer,
         .watch = watch,
         .watch_ctx = n,
+        .adjust = watch == fed_watch_step ? fed_watch_gradient : NULL,
+        .adjust_ctx = n,
         .timed =
             split && (n->rank == 0 || n->part == 0) ? fed_stem_timed : NULL,
         .timed_ctx = n,
@@ -119,14 +121,14 @@ static int span_of(const struct fed_net *n, int model_tensor)
     return -1;
 }
 
-/* The update reads weights, then as many gradients. */
-static void map_gradients(struct fed_net *n, const struct pdl_plan *p)
+/* What an update changes. */
+static void map_weights(struct fed_net *n, const struct pdl_plan *p)
 {
     for (int i = 0; i < p->nops; i++) {
         const struct pdl_plan_op *o = &p->ops[i];
 
         for (int k = 0; o->kind == PDL_PLAN_OP_UPDATE && k < o->nout; k++)
-            n->in.span[o->in[o->nout + k]] =
+            n->in.span[o->in[k]] =
                 span_of(n, p->tensors[o->in[k]].model_tensor);
     }
 }
@@ -178,7 +180,7 @@ static enum pdl_status open_net(struct fed_net *n, struct pdl_err *err)
         st = fed_spans_make(l, n->t, n->part, &n->span, &n->nspans, err);
     if (st != PDL_OK || !fed_is_here(n))
         return st;
-    map_gradients(n, l->plan);
+    map_weights(n, l->plan);
     if (l->opt.distils || l->parts > 1)
         st = find_width(l, &n->in, err);
     if (st == PDL_OK)

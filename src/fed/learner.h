@@ -32,8 +32,7 @@ struct fed_places {
     int loss_op, back_op;        /* write the gradients of these two */
     int out_op, in_op;           /* a stem's result, sent and received */
     int back_in_op, back_out_op; /* its gradient, received and sent */
-    int *span;                   /* by tensor: of a weight's gradient; -1 */
-    int *last_op; /* by tensor: that writes it before the update */
+    int *span;                   /* by tensor: of a weight; -1 */
 };
 
 /* One rank of one network, a thread while it trains. */
@@ -170,6 +169,8 @@ enum pdl_status fed_team_bring(const fed_learner *l, float *w,
                                struct pdl_err *err);
 /* watch.c: what training, the teacher and tests show */
 void fed_watch_step(void *ctx, const struct pdl_train_seen *seen);
+void fed_watch_gradient(void *ctx, int weight,
+                        const struct pdl_train_part *grad);
 void fed_watch_teacher(void *ctx, const struct pdl_train_seen *seen);
 void fed_watch_tests(void *ctx, const struct pdl_train_seen *seen);
 /* together.c: adds weight times the gradient of JS(p_1 .. p_S) to the rows of

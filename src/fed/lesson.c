@@ -69,18 +69,6 @@ bool fed_net_ends(const struct fed_net *n)
     return n->in.logits >= 0 && n->l->parts > 1 && n->rank == n->l->ranks - 1;
 }
 
-/* Momentum and the like are of one visit. */
-static void forget(pdl_trainer *t)
-{
-    const struct pdl_train_state *s;
-
-    for (int i = 0; (s = pdl_trainer_state(t, i)); i++)
-        if (!s->weight)
-            memset(s->part.data, 0,
-                   (size_t)(pdl_box_volume(&s->part.box) *
-                            pdl_dtype_bits(s->part.dtype) / 8));
-}
-
 /* Batch `step` of the lesson: how many samples, and their ids. A pass over
  * them ends with what is left. */
 static int64_t choose(const struct fed_lesson *x, int64_t step, int64_t batch,
@@ -189,7 +177,7 @@ static enum pdl_status begin(struct fed_net *n, const struct fed_lesson *x,
     n->err = (struct pdl_err){"", ""};
     n->pull = x->pull;
     n->together = x->together;
-    forget(n->t);
+    pdl_trainer_forget(n->t); /* momentum and the like are of one visit */
     st = fed_spans_put(n->t, n->span, n->nspans, w, err);
     if (st == PDL_OK && n->teacher)
         st = fed_spans_put(n->teacher, n->teacher_span, n->nspans, w, err);

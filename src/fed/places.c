@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Where a plan has what algorithms look at: the logits, the features that the
- * last layer reads, the gradients of both, and each weight's gradient as the
- * update will read it. */
+ * last layer reads, and the gradients of both. */
 #include "fed/learner.h"
 
 static const struct pdl_plan_op *writer(const struct pdl_plan *p, int tensor,
@@ -57,17 +56,12 @@ static void find_messages(const struct pdl_plan *p, struct fed_places *out)
 enum pdl_status fed_places_find(pdl_arena *a, const struct pdl_plan *p,
                                 struct fed_places *out, struct pdl_err *err)
 {
-    *out = (struct fed_places){-1, -1, -1, -1, -1, -1, -1, -1, NULL, NULL};
+    *out = (struct fed_places){-1, -1, -1, -1, -1, -1, -1, -1, NULL};
     out->span = PDL_NEW(a, int, p->ntensors + 1);
-    out->last_op = PDL_NEW(a, int, p->ntensors + 1);
-    if (!out->span || !out->last_op)
+    if (!out->span)
         return pdl_fail(err, PDL_ENOMEM, "out of memory for a learner");
     for (int i = 0; i < p->ntensors; i++)
-        out->span[i] = out->last_op[i] = -1;
-    for (int i = 0; i < p->nops; i++)
-        for (int k = 0; k < p->ops[i].nout; k++)
-            if (p->ops[i].kind != PDL_PLAN_OP_UPDATE)
-                out->last_op[p->ops[i].out[k]] = i;
+        out->span[i] = -1;
     find_last(p, out);
     find_messages(p, out);
     return PDL_OK;

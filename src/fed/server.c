@@ -111,13 +111,11 @@ static enum pdl_status open_learner(struct fed *f, struct pdl_err *err)
         .strategy = o->strategy,
         .threads = o->threads,
         .team = f->team,
-        .untested = f->dry || o->test_samples < 0,
-        .distils = f->alg->distils,
-        .pulls = f->alg->teach && !f->alg->distils,
-        .parts = parts_of(f),
-        .stems = f->alg->stems_key > 0
-                     ? (enum fed_stems)fed_value(f, f->alg->stems_key - 1)
-                     : FED_STEMS_AGAIN};
+        .untested = f->dry || o->test_samples<0, .distils = f->alg->distils,
+                                              .parts = parts_of(f),
+                                              .stems = f->alg->stems_key> 0
+                        ? (enum fed_stems)fed_value(f, f->alg->stems_key - 1)
+                        : FED_STEMS_AGAIN};
     int train = pdl_dataset_split(d, "train");
     enum pdl_status st = PDL_OK;
 

@@ -2,9 +2,9 @@
  *
  * What is done to a step on its way: the executor shows every result where it
  * lies, and what is added there goes on with it. A weight's gradient is pulled
- * (proximal terms, control variates, elastic weights) when the last operation
- * before the update has written it; the gradient of the features gets the
- * teacher's part, that of the logits the other networks'. */
+ * (proximal terms, control variates, elastic weights) where the update is, when
+ * it is whole, wherever and however it has been summed; the gradient of the
+ * features gets the teacher's part, that of the logits the other networks'. */
 #include "fed/learner.h"
 
 #include <string.h>
@@ -74,7 +74,6 @@ void fed_watch_step(void *ctx, const struct pdl_train_seen *seen)
 {
     struct fed_net *n = ctx;
     const struct fed_places *in = &n->in;
-    int span = in->span[seen->tensor];
     bool distils = n->pull && n->pull->distil > 0 && n->features;
 
     if (n->l->parts > 1)
@@ -92,8 +91,16 @@ void fed_watch_step(void *ctx, const struct pdl_train_seen *seen)
             (void)fed_distil(n->rows, n->l->width, n->taught, n->features,
                              n->pull->distil, n->room, seen->part.data);
     }
-    if (n->pull && span >= 0 && seen->op == in->last_op[seen->tensor])
-        pull(n, &n->span[span], seen->part.data);
+}
+
+void fed_watch_gradient(void *ctx, int weight,
+                        const struct pdl_train_part *grad)
+{
+    struct fed_net *n = ctx;
+    int span = n->in.span[weight];
+
+    if (n->pull && span >= 0 && !pdl_box_empty(&grad->box))
+        pull(n, &n->span[span], grad->data);
 }
 
 void fed_watch_teacher(void *ctx, const struct pdl_train_seen *seen)

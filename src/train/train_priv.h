@@ -448,6 +448,7 @@ bool train_next_run(const pdl_trainer *t, int op, int micro, int *k,
 /* sparse.c: the largest of a bucket's gradients, and error feedback */
 enum pdl_status train_sparse_open(pdl_trainer *t, struct pdl_err *err);
 void train_sparse_close(pdl_trainer *t);
+void train_sparse_forget(pdl_trainer *t); /* what is kept */
 enum pdl_status train_sparse_begin(pdl_trainer *t, int op, int micro,
                                    struct pdl_err *err);
 enum pdl_status train_sparse_push(pdl_trainer *t, struct pdl_err *err);

@@ -59,7 +59,7 @@ done
 rm -rf "$work"
 # a client of several devices
 $paradl federate $digits --data digits --clients 4 --rounds 1 --steps 2 --strategy dataa=2
-$paradl federate $digits --data digits --clients 4 --rounds 1 --steps 2 --strategy data=2,compress=int8
+$paradl federate $digits --data digits --clients 4 --rounds 1 --steps 2 --strategy data=2,compress=int8 -n 1 --quiet --no-test | grep -o "^1 rounds, [0-9]* models"
 $paradl federate $digits --data digits --clients 4 --rounds 1 --steps 2 --strategy data=2 -n 1 --quiet | grep -o "^1 rounds, [0-9]* models"
 # devices, targets, one client for a server elsewhere
 $paradl federate $digits --data digits --devices fone

@@ -19,7 +19,7 @@ static void open_with(struct world *x, struct fed_learner_options o, bool norm)
 
     small_open(&x->s, 64, norm, "iid", 1);
     o.seed = 5;
-    o.optimizer = "sgd:momentum=0.9";
+    o.optimizer = o.optimizer ? o.optimizer : "sgd:momentum=0.9";
     o.model = x->s.model;
     o.io = x->s.io;
     if (fed_learner_open(&o, &x->l, &err) != PDL_OK)
@@ -325,12 +325,21 @@ static void a_strategy_trains_the_same_model(void **state)
     enum { MOST = 4096 };
     static float add[MOST], squares[2][MOST];
     static const char *const how[] = {
-        "data=2",        "data=4",
-        "filter=2",      "pipe=2",
-        "channel=2",     "data=2,bn=sync",
-        "spatial=2",     "data=2,zero=1",
-        "data=4,zero=2", "data=2,filter=2,zero=1",
+        "data=2",
+        "data=4",
+        "filter=2",
+        "pipe=2",
+        "channel=2",
+        "data=2,bn=sync",
+        "spatial=2",
+        "data=2,zero=1",
+        "data=4,zero=2",
+        "data=2,filter=2,zero=1",
         "data=2,zero=3",
+        "data=2,offload=optimizer",
+        "data=2,zero=1,offload=optimizer",
+        "pipe=2(m=2)",
+        "data=2,compress=lossless",
     };
     struct fed_pull pull = {.add = add, .strength = 0.3};
     struct fed_lesson lesson = {
@@ -363,6 +372,77 @@ static void a_strategy_trains_the_same_model(void **state)
         assert_memory_equal(many.w, many.other, (size_t)many.n * sizeof(float));
         close_world(&one);
         close_world(&many);
+    }
+}
+
+/* An optimizer that looks at norms first sees them with what was added. */
+static void norms_are_of_what_was_pulled(void **state)
+{
+    static const char *const how[] = {"data=1", "data=2", "data=2,zero=1",
+                                      "data=2,offload=optimizer"};
+    enum { MOST = 4096, N = sizeof how / sizeof how[0] };
+    static float add[MOST];
+    struct fed_pull pull = {.add = add};
+    struct fed_lesson lesson = {
+        .ids = ids, .n = 7, .epochs = 2, .lr = 0.1, .pull = &pull};
+    struct world x[N];
+
+    (void)state;
+    for (int i = 0; i < MOST; i++)
+        add[i] = (float)(i % 7) * 0.3F;
+    for (int k = 0; k < N; k++) {
+        struct fed_learner_options o = {
+            .batch = 4, .optimizer = "lamb", .strategy = how[k]};
+
+        open_with(&x[k], o, false);
+        learn(&x[k], &lesson, x[k].w);
+        if (furthest(x[0].w, x[k].w, x[0].n) > 1e-5)
+            fail_msg("%s: %g", how[k], furthest(x[0].w, x[k].w, x[0].n));
+    }
+    for (int k = 0; k < N; k++)
+        close_world(&x[k]);
+}
+
+/* What is not sent of one client's gradients is not the next one's, and what
+ * an algorithm adds is not compressed. */
+static void compressed_sums_begin_with_every_client(void **state)
+{
+    static const char *const how[] = {
+        "data=2,compress=int8", "data=2,compress=topk:0.1",
+        "data=2,compress=powersgd:2", "data=2,compress=sign"};
+    enum { MOST = 4096 };
+    static float add[MOST];
+    struct fed_pull pull = {.add = add};
+    struct fed_lesson lesson = {
+        .ids = ids, .n = 7, .epochs = 3, .lr = 0.1, .pull = &pull};
+    struct fed_lesson between = {.ids = ids + 2, .n = 3, .steps = 5, .lr = 1};
+    struct fed_lesson step = {.ids = ids, .n = 4, .steps = 1, .lr = 0.1};
+    struct world x, whole;
+
+    (void)state;
+    for (int i = 0; i < MOST; i++)
+        add[i] = (float)(i % 7) * 0.01F;
+    for (int k = 0; k < (int)(sizeof how / sizeof how[0]); k++) {
+        struct fed_learner_options o = {.batch = 4, .strategy = "data=2"};
+
+        open_with(&whole, o, false);
+        o.strategy = how[k];
+        open_with(&x, o, false);
+        learn(&x, &lesson, x.w);
+        learn(&x, &between, x.other);
+        learn(&x, &lesson, x.other);
+        assert_memory_equal(x.w, x.other, (size_t)x.n * sizeof(float));
+        learn(&whole, &lesson, whole.w);
+        assert_true(furthest(x.w, whole.w, x.n) > 1e-5);
+        step.pull = NULL;
+        learn(&x, &step, x.w);
+        step.pull = &pull;
+        learn(&x, &step, x.other);
+        for (int64_t i = 0; i < x.n; i++)
+            x.w[i] -= 0.1F * add[i];
+        assert_true(furthest(x.w, x.other, x.n) < 1e-6);
+        close_world(&x);
+        close_world(&whole);
     }
 }
 
@@ -403,8 +483,6 @@ static void what_a_client_cannot_have_is_refused(void **state)
         const char *text;
     } cases[] = {
         {"data=2", 2, "have no strategy"},
-        {"data=2,compress=int8", 1, "compress= is not for clients"},
-        {"data=2,offload=optimizer", 1, "offload=optimizer is not for"},
         {"data=5", 1, "5"},
         {"dataa=2", 1, "dataa"},
     };
@@ -416,7 +494,6 @@ static void what_a_client_cannot_have_is_refused(void **state)
         struct fed_learner_options o = {.model = s.model,
                                         .io = s.io,
                                         .batch = 4,
-                                        .pulls = true,
                                         .strategy = cases[i].strategy,
                                         .parts = cases[i].parts};
         struct pdl_err err = {"", ""};
@@ -567,6 +644,8 @@ int main(void)
         cmocka_unit_test(every_part_learns_down_to_its_stem),
         cmocka_unit_test(split_parts_are_the_whole_ones),
         cmocka_unit_test(a_strategy_trains_the_same_model),
+        cmocka_unit_test(norms_are_of_what_was_pulled),
+        cmocka_unit_test(compressed_sums_begin_with_every_client),
         cmocka_unit_test(several_devices_distil_alike),
         cmocka_unit_test(what_a_client_cannot_have_is_refused),
         cmocka_unit_test(a_vote_is_by_the_mean_of_logits),

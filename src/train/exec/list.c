@@ -6,6 +6,8 @@
  * state, which is among the parts that the caller may set. */
 #include "train/train_priv.h"
 
+#include <string.h>
+
 struct pdl_train_list {
     pdl_arena *arena;
     struct train_samples samples;
@@ -16,6 +18,19 @@ struct pdl_train_list {
 enum pdl_status pdl_trainer_send(pdl_trainer *t, struct pdl_err *err)
 {
     return train_state_send(t, err);
+}
+
+void pdl_trainer_forget(pdl_trainer *t)
+{
+    for (int i = 0; i < t->nstates; i++) {
+        const struct pdl_train_part *p = &t->states[i].part;
+
+        if (!t->states[i].weight)
+            memset(p->data, 0,
+                   (size_t)(pdl_box_volume(&p->box) * pdl_dtype_bits(p->dtype) /
+                            8));
+    }
+    train_sparse_forget(t);
 }
 
 void pdl_trainer_weigh(pdl_trainer *t, const double *weights)

@@ -135,6 +135,16 @@ void train_sparse_close(pdl_trainer *t)
     }
 }
 
+void train_sparse_forget(pdl_trainer *t)
+{
+    for (int i = 0; i < t->plan->nops; i++) {
+        struct train_sparse *s = t->ops[i].sparse;
+
+        for (int k = 0; s && k < s->n; k++)
+            pdl_compress_forget(s->bundles[k].sum);
+    }
+}
+
 /* ---- sums ------------------------------------------------------------- */
 
 static void queue(pdl_trainer *t, struct train_sparse *s)

@@ -687,11 +687,49 @@ static enum pdl_status measure_norms(pdl_trainer *t, double lr,
     return add_over_ranks(t, u->norms, n, err);
 }
 
+/* The caller's turn: gradients are whole, nothing has been made of them. */
+static enum pdl_status adjust(pdl_trainer *t, int op, struct pdl_err *err)
+{
+    const struct train_op *x = &t->ops[op];
+    enum pdl_status st = PDL_OK;
+
+    for (int k = 0; t->opt.adjust && k < x->nout && st == PDL_OK; k++) {
+        int g = x->in[x->nout + k];
+        bool far = train_is_far(t, x->out[k]);
+        int64_t bytes = train_array_bytes(&t->arrays[g]);
+        struct pdl_train_part part = train_part_of(t, g, TRAIN_UPDATE);
+        void *at = part.data;
+
+        if (far)
+            st = train_far_arrived(t, g, err);
+        if (st == PDL_OK && !far)
+            part.data = train_view(t, at, bytes);
+        if (st != PDL_OK || !part.data)
+            return st == PDL_OK ? train_settled(t, err) : st;
+        t->opt.adjust(t->opt.adjust_ctx, x->in[k], &part);
+        if (part.data != at)
+            train_put(t, at, part.data, bytes);
+    }
+    return st;
+}
+
+static enum pdl_status adjust_all(pdl_trainer *t, struct pdl_err *err)
+{
+    enum pdl_status st = PDL_OK;
+
+    for (int i = 0; i < t->plan->nops && st == PDL_OK; i++)
+        if (t->ops[i].mine && t->plan->ops[i].kind == PDL_PLAN_OP_UPDATE)
+            st = adjust(t, i, err);
+    return st;
+}
+
 enum pdl_status train_tuner_measure(pdl_trainer *t, double lr,
                                     struct pdl_err *err)
 {
-    enum pdl_status st = measure_clip(t, err);
+    enum pdl_status st = adjust_all(t, err);
 
+    if (st == PDL_OK)
+        st = measure_clip(t, err);
     return st == PDL_OK ? measure_norms(t, lr, err) : st;
 }
 
@@ -703,7 +741,9 @@ enum pdl_status train_tuner_update(pdl_trainer *t, int op, double lr,
     struct train_step step = step_of(t, lr);
     enum pdl_status st = PDL_OK;
 
-    for (int k = 0; !t->skips && k < x->nout; k++) {
+    if (!train_tuner_measures(t))
+        st = adjust(t, op, err);
+    for (int k = 0; st == PDL_OK && !t->skips && k < x->nout; k++) {
         int m = t->plan->tensors[x->out[k]].model_tensor;
         bool far = train_is_far(t, x->out[k]);
         struct train_tuning one = {
