@@ -218,6 +218,11 @@ void pdl_trainer_weigh(pdl_trainer *t, const double *weights);
 void pdl_trainer_saw(const pdl_trainer *t, int64_t i, double *loss,
                      double *right);
 
+/* Positions of a sample at which tokens are masked, for `labels` of the options:
+ * what an encoder learns on plain text. 0: nothing is masked. */
+enum pdl_status pdl_train_masked(const struct pdl_dataset *d,
+                                 const struct pdl_model *m, int64_t *out,
+                                 struct pdl_err *err);
 /* Samples of a split by their ids, as a feed: for whoever chooses them, step
  * by step. normalise: NULL is as they are; it must outlive the list. */
 typedef struct pdl_train_list pdl_train_list;
@@ -226,6 +231,8 @@ enum pdl_status pdl_train_list_open(const struct pdl_plan *plan,
                                     const struct pdl_augment *normalise,
                                     pdl_train_list **out, struct pdl_err *err);
 void pdl_train_list_close(pdl_train_list *l); /* NULL: nothing */
+/* Which tokens are masked from now on follows from these and the sample. */
+void pdl_train_list_mask(pdl_train_list *l, uint64_t seed, int64_t epoch);
 /* A batch: n > 0 ids, the first again where the batch is larger. Valid until
  * the next one, like the ids. */
 struct pdl_train_feed pdl_train_list_feed(pdl_train_list *l, const int64_t *ids,

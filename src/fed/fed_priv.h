@@ -60,6 +60,8 @@ int fed_learner_parts(const fed_learner *l);
 int64_t fed_learner_moved(const fed_learner *l);
 /* Numbers of a sample that leave the stem: the first layers up to a ReLU. */
 int64_t fed_learner_stem(const fed_learner *l);
+/* Tokens of a sample that an encoder is to tell; 0: none is masked. */
+int64_t fed_learner_masked(const fed_learner *l);
 /* The weights of the last layer: [*from, *to) of the vector. */
 void fed_learner_last(const fed_learner *l, int64_t *from, int64_t *to);
 

@@ -61,6 +61,8 @@ static enum pdl_status open_tests(struct fed *f, struct tests *t,
     t->answers = d->target.integer;
     for (int k = 0; k < d->target.rank; k++)
         t->answers *= (double)d->target.dim[k];
+    if (fed_learner_masked(f->learner) > 0)
+        t->answers = (double)fed_learner_masked(f->learner);
     t->loss = calloc((size_t)(t->batches + t->n) + 1, sizeof t->loss[0]);
     if (!t->loss)
         return pdl_fail(err, PDL_ENOMEM, "out of memory for tests");

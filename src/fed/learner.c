@@ -25,6 +25,7 @@ open_trainer(struct fed_net *n, const struct pdl_plan *plan, pdl_comm *comm,
         .optimizer = o->optimizer ? o->optimizer : "sgd:momentum=0",
         .seed = o->seed + (uint64_t)n->part * 7919,
         .mean_squares = !pdl_io_describe(o->io)->target.integer,
+        .labels = l->masked,
         .watch = watch,
         .watch_ctx = n,
         .adjust = watch == fed_watch_step ? fed_watch_gradient : NULL,
@@ -259,6 +260,8 @@ static enum pdl_status open_judge(fed_learner *l, struct fed_net *n, int split,
     if (st == PDL_OK)
         st = pdl_train_list_open(l->wide, l->opt.io, split, l->opt.normalise,
                                  &n->tests, err);
+    if (st == PDL_OK) /* the same tokens in every test */
+        pdl_train_list_mask(n->tests, l->opt.seed, 0);
     return st;
 }
 
@@ -291,6 +294,9 @@ static enum pdl_status open_all(fed_learner *l, struct pdl_err *err)
     enum pdl_status st = pdl_comm_create_memory(1, NULL, &l->self, err);
 
     fed_learner_threads(l);
+    if (st == PDL_OK)
+        st = pdl_train_masked(pdl_io_describe(l->opt.io), l->opt.model,
+                              &l->masked, err);
     if (st == PDL_OK)
         st = fed_plan_make(l, err);
     st = fed_team_agree(l, st, err);
@@ -380,6 +386,11 @@ const struct pdl_train_state *fed_learner_tensor(const fed_learner *l, int i,
 int fed_learner_parts(const fed_learner *l)
 {
     return l->parts;
+}
+
+int64_t fed_learner_masked(const fed_learner *l)
+{
+    return l->masked;
 }
 
 static int64_t own_bytes(const pdl_trainer *t)

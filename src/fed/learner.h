@@ -93,6 +93,7 @@ struct fed_learner {
     int64_t width, classes; /* of the features; of the logits */
     int64_t *all;           /* ids of the test split */
     int64_t tests;
+    int64_t masked;  /* tokens of a sample; 0: none */
     int32_t *labels; /* of a batch of tests */
     /* parts that are trained together meet at their losses, all ranks at the
      * end of a step, and those of a part that distils where features are */

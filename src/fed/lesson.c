@@ -69,12 +69,18 @@ bool fed_net_ends(const struct fed_net *n)
     return n->in.logits >= 0 && n->l->parts > 1 && n->rank == n->l->ranks - 1;
 }
 
+/* Of a pass over the samples; the last may be short. */
+static int64_t batches(const struct fed_lesson *x, int64_t batch)
+{
+    return (x->n + batch - 1) / batch;
+}
+
 /* Batch `step` of the lesson: how many samples, and their ids. A pass over
  * them ends with what is left. */
 static int64_t choose(const struct fed_lesson *x, int64_t step, int64_t batch,
                       int64_t *ids)
 {
-    int64_t each = (x->n + batch - 1) / batch;
+    int64_t each = batches(x, batch);
     int64_t first = step % each * batch, n = x->n - first;
     struct pdl_order o;
 
@@ -88,7 +94,7 @@ static int64_t choose(const struct fed_lesson *x, int64_t step, int64_t batch,
 
 static int64_t steps_of(const struct fed_lesson *x, int64_t batch)
 {
-    return x->steps > 0 ? x->steps : x->epochs * ((x->n + batch - 1) / batch);
+    return x->steps > 0 ? x->steps : x->epochs * batches(x, batch);
 }
 
 /* The mean is over the samples that are there, not over the padding. */
@@ -121,6 +127,7 @@ static enum pdl_status one_step(struct fed_net *n, const struct fed_lesson *x,
     struct pdl_train_result r;
     enum pdl_status st = PDL_OK;
 
+    pdl_train_list_mask(n->list, x->key, step / batches(x, n->l->opt.batch));
     n->rows = rows;
     n->exchanged = !fed_net_ends(n);
     weigh(n, rows);

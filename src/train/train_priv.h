@@ -529,7 +529,8 @@ struct train_masking {
     int64_t count; /* of a sample's positions; 0: no masking */
     int64_t positions, token, vocabulary;
     uint64_t seed;
-    void *draws; /* room of one sample */
+    int64_t epoch; /* where there is no sampler that says it */
+    void *draws;   /* room of one sample */
 };
 /* feed.c: samples of a data set */
 struct train_samples {

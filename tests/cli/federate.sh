@@ -87,7 +87,18 @@ small=gpt2:layers=1,hidden=32,heads=2,vocab=300,seq=16
 $paradl federate $small --data synthetic --samples 32 --clients 4 --rounds 1 --steps 1 --quiet | grep -o "^1 rounds, .* numbers"
 $paradl federate $small --data synthetic --samples 32 --clients 4 --algorithm cadis
 $paradl federate $small --data synthetic --samples 32 --clients 4 --partition dirichlet
-$paradl federate bert:layers=1,hidden=32,heads=2,vocab=300,seq=16,head=1 --data README.md --clients 4
+# encoders fill in masked tokens, whoever tests them the same ones
+bert=bert:layers=1,hidden=32,heads=2,vocab=300,seq=16,head=1
+work=$(mktemp -d)
+for n in 1 3; do
+    $paradl federate $bert --data README.md --clients 4 --rounds 2 --lr 0.3 --epochs 2 --algorithm fedprox --json --quiet \
+        --virtual -n $n --save "$work/$n.safetensors" | tail -1 | grep -o '"accuracy": [0-9.]*' >"$work/$n"
+done
+cmp "$work/1.safetensors" "$work/3.safetensors" && echo "masked tokens: the same bits"
+$paradl evaluate $bert --data README.md --weights "$work/1.safetensors" --json 2>/dev/null | grep -o '"accuracy": [0-9.]*' |
+    cmp "$work/3" && echo "masked tokens: the same accuracy"
+$paradl federate $bert --data README.md --clients 4 --algorithm cadis --quiet
+rm -rf "$work"
 # no more workers than there are processors for their threads, unless asked for
 for how in "" "-n 2" "-n 2 --virtual" "--strategy data=2"; do
     $paradl federate $digits --data digits --clients 2 --rounds 0 --no-test --quiet --threads 512 $how 2>&1 >/dev/null | sed 's/on [0-9]* processors*/on N processors/' >&2

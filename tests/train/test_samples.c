@@ -90,6 +90,8 @@ static void data_fits_or_the_line_says_how_to_make_it_fit(void **state)
 
 enum { T = 40, N = 200, MASK = 20, TOLD = 6 };
 
+static int64_t epoch; /* that masked() is of */
+
 static void masked(int64_t lo, int64_t hi, bool label, int32_t *ids)
 {
     struct pdl_train_part part = {.dtype = PDL_I32, .data = ids};
@@ -99,6 +101,7 @@ static void masked(int64_t lo, int64_t hi, bool label, int32_t *ids)
                                        .positions = T,
                                        .token = MASK,
                                        .vocabulary = MASK,
+                                       .epoch = epoch,
                                        .seed = 5}};
 
     for (int i = 0; i < N; i++)
@@ -136,6 +139,21 @@ static void as_many_tokens_of_every_sample_are_to_be_told(void **state)
     /* 1200 told: 960 masks and nearly 120 others, four deviations at most */
     assert_in_range(masks, 960 - 56, 960 + 56);
     assert_in_range(others, 114 - 41, 114 + 41);
+}
+
+static void every_epoch_tells_others(void **state)
+{
+    static int32_t a[N * T], b[N * T];
+    int both = 0;
+
+    (void)state;
+    masked(0, T, true, a);
+    epoch = 1;
+    masked(0, T, true, b);
+    epoch = 0;
+    for (int i = 0; i < N * T; i++)
+        both += a[i] >= 0 && b[i] >= 0;
+    assert_in_range(both, 180 - 55, 180 + 55); /* 15 % of 1200 by chance */
 }
 
 static void parts_of_a_sample_are_masked_as_the_whole(void **state)
@@ -188,6 +206,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(data_fits_or_the_line_says_how_to_make_it_fit),
         cmocka_unit_test(as_many_tokens_of_every_sample_are_to_be_told),
+        cmocka_unit_test(every_epoch_tells_others),
         cmocka_unit_test(parts_of_a_sample_are_masked_as_the_whole),
         cmocka_unit_test(only_encoders_on_text_are_masked),
     };

@@ -60,22 +60,6 @@ static int64_t largest(const struct pdl_plan *p)
     return most;
 }
 
-/* Which tokens are masked follows from the epoch, which a list has not. */
-static enum pdl_status refuse_masks(const struct pdl_dataset *d,
-                                    const struct pdl_model *m,
-                                    struct pdl_err *err)
-{
-    struct train_masking mask;
-    enum pdl_status st = train_mask_open(d, m, 0, &mask, err);
-
-    if (st != PDL_OK || mask.count == 0)
-        return st;
-    return pdl_fail(err, PDL_EINVAL,
-                    "%s learns to fill in masked tokens, which clients are "
-                    "not asked for",
-                    m->name);
-}
-
 enum pdl_status pdl_train_list_open(const struct pdl_plan *plan,
                                     const pdl_io *io, int split,
                                     const struct pdl_augment *normalise,
@@ -84,12 +68,13 @@ enum pdl_status pdl_train_list_open(const struct pdl_plan *plan,
     const struct pdl_dataset *d = pdl_io_describe(io);
     bool numbers = !d->target.integer;
     int64_t most = largest(plan);
+    struct train_masking mask;
     enum pdl_status st = train_samples_check(d, plan, numbers, err);
     pdl_arena *a = pdl_arena_create((size_t)1 << 32);
     pdl_train_list *l = a ? PDL_NEW(a, struct pdl_train_list, 1) : NULL;
 
     if (st == PDL_OK)
-        st = refuse_masks(d, plan->model, err);
+        st = train_mask_open(d, plan->model, 0, &mask, err);
     if (st == PDL_OK && l) {
         *l = (struct pdl_train_list){.arena = a, .batch = plan->batch};
         l->ids = PDL_NEW(a, int64_t, plan->batch + 1);
@@ -98,11 +83,15 @@ enum pdl_status pdl_train_list_open(const struct pdl_plan *plan,
                                             .model = plan->model,
                                             .augment = normalise,
                                             .numbers = numbers,
+                                            .mask = mask,
                                             .wide_bytes = 4 * most};
         l->samples.ids = PDL_NEW(a, int64_t, plan->batch + 1);
         l->samples.wide = PDL_NEW(a, float, most + 1);
+        l->samples.mask.draws =
+            pdl_arena_alloc(a, 1, train_mask_bytes(&mask) + 1);
     }
-    if (st == PDL_OK && (!l || !l->ids || !l->samples.ids || !l->samples.wide))
+    if (st == PDL_OK && (!l || !l->ids || !l->samples.ids || !l->samples.wide ||
+                         !l->samples.mask.draws))
         st = pdl_fail(err, PDL_ENOMEM, "out of memory for samples");
     if (st != PDL_OK) {
         pdl_arena_destroy(a);
@@ -116,6 +105,12 @@ void pdl_train_list_close(pdl_train_list *l)
 {
     if (l)
         pdl_arena_destroy(l->arena);
+}
+
+void pdl_train_list_mask(pdl_train_list *l, uint64_t seed, int64_t epoch)
+{
+    l->samples.mask.seed = seed;
+    l->samples.mask.epoch = epoch;
 }
 
 struct pdl_train_feed pdl_train_list_feed(pdl_train_list *l, const int64_t *ids,

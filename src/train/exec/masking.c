@@ -71,6 +71,17 @@ enum pdl_status train_mask_open(const struct pdl_dataset *d,
     return PDL_EINVAL;
 }
 
+enum pdl_status pdl_train_masked(const struct pdl_dataset *d,
+                                 const struct pdl_model *m, int64_t *out,
+                                 struct pdl_err *err)
+{
+    struct train_masking mask;
+    enum pdl_status st = train_mask_open(d, m, 0, &mask, err);
+
+    *out = mask.count;
+    return st;
+}
+
 struct draw {
     uint32_t at, kind, other;
     int32_t position;
@@ -88,7 +99,7 @@ static int by_draw(const void *a, const void *b)
 static void draw_all(const struct train_samples *s, int64_t sample,
                      struct draw *d)
 {
-    int64_t epoch = s->sampler ? pdl_sampler_epoch(s->sampler) : 0;
+    int64_t epoch = s->sampler ? pdl_sampler_epoch(s->sampler) : s->mask.epoch;
     uint64_t key = pdl_draw_key(s->mask.seed, PDL_DRAW_MASK, epoch);
 
     for (int64_t i = 0; i < s->mask.positions; i++) {
