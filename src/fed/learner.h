@@ -59,6 +59,9 @@ struct fed_net {
     struct fed_grade grade;
     enum pdl_status st;
     struct pdl_err err;
+    struct pdl_train_feed reads; /* of the step; what went wrong in it */
+    enum pdl_status read_st;
+    struct pdl_err read_err;
     /* a stem that shares its memory with the others */
     struct pdl_train_feed feed;  /* of the step */
     struct pdl_train_part input; /* what it filled */

@@ -119,14 +119,34 @@ static void add_up(struct fed_net *n, int64_t rows)
     n->grade.steps++;
 }
 
+/* Samples that cannot be read end the run when the step is over: in the middle
+ * of it other ranks wait for what comes of them. */
+static enum pdl_status read_on(void *ctx, int64_t first, int model_tensor,
+                               const struct pdl_train_part *part,
+                               struct pdl_err *err)
+{
+    struct fed_net *n = ctx;
+
+    (void)err;
+    if (n->read_st == PDL_OK)
+        n->read_st = n->reads.fill(n->reads.ctx, first, model_tensor, part,
+                                   &n->read_err);
+    if (n->read_st != PDL_OK)
+        memset(part->data, 0,
+               (size_t)(pdl_box_volume(&part->box) *
+                        pdl_dtype_bits(part->dtype) / 8));
+    return PDL_OK;
+}
+
 static enum pdl_status one_step(struct fed_net *n, const struct fed_lesson *x,
                                 int64_t step, struct pdl_err *err)
 {
     int64_t rows = choose(x, step, n->l->opt.batch, n->ids);
-    struct pdl_train_feed feed = pdl_train_list_feed(n->list, n->ids, rows);
+    struct pdl_train_feed feed = {.fill = read_on, .ctx = n};
     struct pdl_train_result r;
     enum pdl_status st = PDL_OK;
 
+    n->reads = pdl_train_list_feed(n->list, n->ids, rows);
     pdl_train_list_mask(n->list, x->key, step / batches(x, n->l->opt.batch));
     n->rows = rows;
     n->exchanged = !fed_net_ends(n);
@@ -137,6 +157,10 @@ static enum pdl_status one_step(struct fed_net *n, const struct fed_lesson *x,
     if (st == PDL_OK)
         st = pdl_trainer_step(n->t, x->step + step, x->lr, &feed, &r, err);
     fed_stem_leave(n);
+    if (n->read_st != PDL_OK) {
+        *err = n->read_err;
+        return n->read_st;
+    }
     if (st == PDL_OK)
         add_up(n, rows);
     return st;
@@ -180,8 +204,8 @@ static enum pdl_status begin(struct fed_net *n, const struct fed_lesson *x,
     enum pdl_status st;
 
     n->grade = (struct fed_grade){.bad = false};
-    n->st = PDL_OK;
-    n->err = (struct pdl_err){"", ""};
+    n->st = n->read_st = PDL_OK;
+    n->err = n->read_err = (struct pdl_err){"", ""};
     n->pull = x->pull;
     n->together = x->together;
     pdl_trainer_forget(n->t); /* momentum and the like are of one visit */
