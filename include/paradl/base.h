@@ -338,8 +338,9 @@ bool pdl_parallel(int64_t n, int threads, bool (*body)(void *ctx, int64_t i),
                   void *ctx);
 int pdl_cores(void);
 
-double pdl_clock_s(void); /* monotonic */
-double pdl_cpu_s(void);   /* CPU time of this process */
+double pdl_clock_s(void);            /* monotonic */
+void pdl_sort(double *x, int64_t n); /* the least first; none is not a number */
+double pdl_cpu_s(void);              /* CPU time of this process */
 
 /* ---- machines that fail ------------------------------------------------ */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Doubles as text in the C locale. strtod and printf follow the locale of the
+ * Doubles as text in the C locale, and in order. strtod and printf follow the locale of the
  * calling program, which may write 0,5; our files and results may not. The
  * locale of the thread is changed and put back; with glibc the C locale is a
  * static object and this costs next to nothing. */
@@ -39,4 +39,16 @@ void base_put_double(char *buf, size_t size, int digits, double v)
 double pdl_strtod(const char *text, char **end)
 {
     return base_strtod(text, end);
+}
+
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+void pdl_sort(double *x, int64_t n)
+{
+    qsort(x, (size_t)n, sizeof x[0], ascending);
 }

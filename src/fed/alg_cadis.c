@@ -119,22 +119,35 @@ static void compare(struct fed *f)
                                       fed_slot(f, 0, c->task[j]));
             c->like.count[at]++;
         }
-    for (int64_t i = 0; i < n * n; i++)
-        f->similarity[i] = c->like.count[i] > 0
-                               ? (float)(c->like.sum[i] / c->like.count[i])
-                               : -2;
 }
 
-static double threshold(const struct fed *f)
+static double threshold(const struct fed *f, double t)
 {
     double thr = fed_value(f, THRESHOLD);
 
     /* thr <- thr 1.0005^t in round t, so 1 + 2 + ... + t in the exponent */
-    double t = (double)f->plan.is.round;
-
     return thr > 0 ? fmin(thr * pow(1.0005, t * (t + 1) / 2),
                           fmax(thr, fed_value(f, LAST)))
                    : 0;
+}
+
+/* Of what is kept, after round t. */
+static void find_clusters(struct fed *f, int64_t t)
+{
+    struct cadis *c = f->own;
+    int64_t n = c->like.n;
+
+    for (int64_t i = 0; i < n * n; i++)
+        f->similarity[i] = c->like.count[i] > 0
+                               ? (float)(c->like.sum[i] / c->like.count[i])
+                               : -2;
+    fed_likeness_join(&c->like, threshold(f, (double)t), c->room, c->alike);
+    f->clusters = (double)fed_likeness_label(&c->like, c->alike, f->cluster);
+}
+
+static void recall(struct fed *f)
+{
+    find_clusters(f, f->plan.is.round - 1);
 }
 
 /* Each cluster that is here weighs the same: 1 / its members here. */
@@ -159,8 +172,7 @@ static void end(struct fed *f)
 
     find_results(f);
     compare(f);
-    fed_likeness_join(&c->like, threshold(f), c->room, c->alike);
-    f->clusters = (double)fed_likeness_label(&c->like, c->alike, f->cluster);
+    find_clusters(f, f->plan.is.round);
     for (int64_t i = 0; i < c->nresults; i++) {
         bool first;
 
@@ -193,4 +205,5 @@ const struct fed_alg fed_alg_cadis = {
     .teach = teach,
     .take = take,
     .end = end,
+    .recall = recall,
 };

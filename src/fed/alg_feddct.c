@@ -21,13 +21,9 @@ static double together(const struct fed *f)
 }
 
 /* Outputs of the other parts' stems, there and back, for every sample. */
-static int64_t exchanged(const struct fed *f, int64_t client)
+static int64_t exchanged(const struct fed *f, const struct pdl_fed_visit *v)
 {
-    int64_t n = fed_samples(f, client) * f->job->epochs;
-
-    if (f->job->steps > 0)
-        n = f->job->steps * f->job->batch;
-    return 8 * n * fed_learner_stem(f->learner) *
+    return 8 * (int64_t)fed_trained(f, v) * fed_learner_stem(f->learner) *
            ((int64_t)fed_value(f, PARTS) - 1);
 }
 

@@ -202,9 +202,11 @@ struct fed_alg {
     /* Server: one result, in the order of the tasks; all are in. */
     void (*take)(struct fed *f, const struct fed_back *b);
     void (*end)(struct fed *f);
+    /* Server: what `end` found in the last round of a run that is over. */
+    void (*recall)(struct fed *f);
     /* Bytes that clients exchange while samples of this one are trained. All
      * clients of a task then hold parts of the model at the same time. */
-    int64_t (*exchanged)(const struct fed *f, int64_t client);
+    int64_t (*exchanged)(const struct fed *f, const struct pdl_fed_visit *v);
     /* Weight of agreement between parts in this round. */
     double (*together)(const struct fed *f);
 };
@@ -241,6 +243,8 @@ uint64_t fed_key(const struct fed *f, enum fed_draw why, int64_t round,
 double fed_unit(const struct fed *f, enum fed_draw why, int64_t round,
                 int64_t i);
 int64_t fed_samples(const struct fed *f, int64_t client);
+/* Samples that a visit trains, as often as it does. */
+double fed_trained(const struct fed *f, const struct pdl_fed_visit *v);
 int64_t fed_down_bytes(const struct fed *f); /* to a task, and back */
 int64_t fed_up_bytes(const struct fed *f);
 /* The round's number, another one each time that it asks a client again. */
@@ -299,7 +303,8 @@ void fed_keep_close(struct fed *f);
 int64_t fed_history_width(const struct fed *f);
 double *fed_history_room(struct fed *f, int64_t rows); /* NULL latches */
 void fed_history_add(struct fed *f, const struct pdl_fed_line *l);
-void fed_history_tell(struct fed *f); /* all of them, again */
+/* All of them, again; of a run that is over, last: the last one's tests. */
+void fed_history_tell(struct fed *f, const struct pdl_fed_line *last);
 double fed_history_last(const struct fed *f);
 /* weights.c: by name; of job.weights_in */
 enum pdl_status fed_weights_read(struct fed *f, struct pdl_err *err);

@@ -51,28 +51,31 @@ static int64_t whole(double x)
     return x >= 0 && x < 9e15 ? (int64_t)x : 0;
 }
 
-static void tell_row(const struct fed *f, int64_t i)
+static void tell_row(const struct fed *f, int64_t i,
+                     const struct pdl_fed_line *last)
 {
+    static const struct pdl_fed_line nothing;
     const double *row = f->history + i * fed_history_width(f);
     struct pdl_fed_round plan = {.round = i,
                                  .down_bytes = whole(row[DOWN]),
                                  .up_bytes = whole(row[UP]),
                                  .across_bytes = whole(row[ACROSS]),
                                  .seconds = row[SECONDS]};
+    struct pdl_fed_line line = i + 1 < f->nhistory ? nothing : *last;
 
-    f->job->tell(f->job->ctx,
-                 &(struct pdl_fed_line){.plan = &plan,
-                                        .past = true,
-                                        .round = i + 1,
-                                        .rounds = f->job->rounds,
-                                        .trained = whole(row[CAME]),
-                                        .lost = whole(row[LOST]),
-                                        .train_loss = row[TRAIN_LOSS],
-                                        .loss = row[LOSS],
-                                        .accuracy = row[RIGHT],
-                                        .groups = f->job->partition.groups,
-                                        .clients = f->job->partition.clients,
-                                        .group_accuracy = row + FIXED});
+    line.plan = &plan;
+    line.past = true;
+    line.round = i + 1;
+    line.rounds = f->job->rounds;
+    line.trained = whole(row[CAME]);
+    line.lost = whole(row[LOST]);
+    line.train_loss = row[TRAIN_LOSS];
+    line.loss = row[LOSS];
+    line.accuracy = row[RIGHT];
+    line.groups = f->job->partition.groups;
+    line.clients = f->job->partition.clients;
+    line.group_accuracy = row + FIXED;
+    f->job->tell(f->job->ctx, &line);
 }
 
 /* Right answers of the last test so far; NaN: there was none. */
@@ -88,13 +91,13 @@ double fed_history_last(const struct fed *f)
     return last;
 }
 
-void fed_history_tell(struct fed *f)
+void fed_history_tell(struct fed *f, const struct pdl_fed_line *last)
 {
     for (int64_t i = 0; i < f->nhistory; i++) {
         const double *row = f->history + i * fed_history_width(f);
 
         if (f->job->tell)
-            tell_row(f, i);
+            tell_row(f, i, last);
         if (!isnan(row[RIGHT])) {
             f->sum_up.accuracy = row[RIGHT];
             f->sum_up.loss = row[LOSS];

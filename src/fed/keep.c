@@ -20,6 +20,22 @@ struct settings {
     char text[NSETTINGS][200];
 };
 
+/* How many there are, and what was asked for besides. */
+static void describe_clients(const struct pdl_fed_job *o, char *text, size_t n)
+{
+    int at = snprintf(text, n, "%lld", (long long)o->partition.clients);
+
+    if (o->select > 0)
+        at += snprintf(text + at, n - (size_t)at, ", %lld a round",
+                       (long long)o->select);
+    if (o->only >= 0)
+        at += snprintf(text + at, n - (size_t)at, ", only number %lld",
+                       (long long)o->only);
+    if (o->first_round > 0)
+        snprintf(text + at, n - (size_t)at, ", from round %lld on",
+                 (long long)o->first_round);
+}
+
 static void describe(const struct fed *f, struct settings *s)
 {
     const struct pdl_fed_job *o = f->job;
@@ -36,9 +52,7 @@ static void describe(const struct fed *f, struct settings *s)
     snprintf(s->text[2], n, "%s",
              o->partition_name ? o->partition_name : "iid");
     snprintf(s->text[3], n, "%s", o->algorithm ? o->algorithm : "fedavg");
-    snprintf(s->text[4], n, "%lld, %lld a round, only %lld, from round %lld",
-             (long long)o->partition.clients, (long long)o->select,
-             (long long)o->only, (long long)o->first_round);
+    describe_clients(o, s->text[4], n);
     snprintf(s->text[5], n, "epochs=%lld steps=%lld batch=%lld%s%s",
              (long long)o->epochs, (long long)o->steps, (long long)o->batch,
              o->strategy ? " " : none, o->strategy ? o->strategy : none);

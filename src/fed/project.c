@@ -6,13 +6,6 @@
 
 #include <stdlib.h>
 
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 /* What the plan of a round adds; its time is kept. */
 static void add_plan(const struct pdl_fed_round *r,
                      struct pdl_fed_projection *out, double *seconds)
@@ -44,7 +37,7 @@ enum pdl_status pdl_fed_project(const struct pdl_fed_job *job,
     }
     if (st == PDL_OK && x.rounds > 0) {
         n = (double)x.rounds;
-        qsort(seconds, (size_t)x.rounds, sizeof seconds[0], ascending);
+        pdl_sort(seconds, x.rounds);
         x.mean_s = x.total_s / n;
         x.median_s = seconds[x.rounds / 2];
         x.p90_s = seconds[x.rounds * 9 / 10];

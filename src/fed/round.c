@@ -141,14 +141,18 @@ static double pace_of(const struct fed *f, int64_t client)
            uneven(f, FED_DRAW_SPEED, client);
 }
 
-static double train_seconds(const struct fed *f, const struct pdl_fed_visit *v,
-                            double pace)
+/* So many samples are trained where there are n. */
+static double trained(const struct fed *f, int64_t n, int64_t epochs)
 {
-    int64_t steps = f->job->steps;
-    int64_t n = steps > 0 ? steps * f->job->batch
-                          : fed_samples(f, v->client) * v->epochs;
+    const struct pdl_fed_job *o = f->job;
 
-    return (double)n / pace;
+    return o->steps > 0 ? (double)(o->steps * o->batch)
+                        : (double)n * (double)epochs;
+}
+
+double fed_trained(const struct fed *f, const struct pdl_fed_visit *v)
+{
+    return trained(f, fed_samples(f, v->client), v->epochs);
 }
 
 /* So much from the server to a client, and so much back. */
@@ -181,12 +185,12 @@ static double pooled_seconds(const struct fed *f, const struct fed_plan *p,
                              const struct pdl_fed_task *t)
 {
     const struct pdl_fed_job *o = f->job;
-    double n = 0;
+    int64_t n = 0;
 
     for (int64_t i = t->first; i < t->first + t->nvisits; i++)
-        n += (double)(fed_samples(f, p->visit[i].client) * p->visit[i].epochs);
-    n = o->steps > 0 ? (double)(o->steps * o->batch) : n;
-    return n / (o->speed > 0 ? o->speed : 100);
+        n += fed_samples(f, p->visit[i].client);
+    return trained(f, n, p->visit[t->first].epochs) /
+           (o->speed > 0 ? o->speed : 100);
 }
 
 /* A model goes from one client to the next. */
@@ -198,7 +202,7 @@ static double visits_seconds(const struct fed *f, const struct fed_plan *p,
     for (int64_t i = t->first; i < t->first + t->nvisits; i++) {
         int64_t c = p->visit[i].client;
 
-        sum += train_seconds(f, &p->visit[i], pace_of(f, c)) +
+        sum += fed_trained(f, &p->visit[i]) / pace_of(f, c) +
                link_seconds(f, c, (double)fed_down_bytes(f),
                             (double)fed_up_bytes(f));
     }
@@ -222,11 +226,10 @@ static double parts_seconds(const struct fed *f, const struct fed_plan *p,
                                        (double)fed_up_bytes(f) / n));
     }
     for (int64_t i = t->first; i < t->first + t->nvisits; i++) {
-        int64_t c = p->visit[i].client;
-        double half = (double)f->alg->exchanged(f, c) / 2;
+        double half = (double)f->alg->exchanged(f, &p->visit[i]) / 2;
 
-        sum += train_seconds(f, &p->visit[i], pace) +
-               link_seconds(f, c, half, half);
+        sum += fed_trained(f, &p->visit[i]) / pace +
+               link_seconds(f, p->visit[i].client, half, half);
     }
     return sum + link;
 }
@@ -264,7 +267,7 @@ static int64_t across_bytes(const struct fed *f, const struct fed_plan *p,
     if (!f->alg->exchanged)
         return (t->nvisits - 1) * fed_up_bytes(f);
     for (int64_t i = t->first; i < t->first + t->nvisits; i++)
-        sum += f->alg->exchanged(f, p->visit[i].client);
+        sum += f->alg->exchanged(f, &p->visit[i]);
     return sum;
 }
 

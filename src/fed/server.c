@@ -403,13 +403,33 @@ static void tell_start(struct fed *f)
                  (long long)(clients - f->able), (long long)clients);
 }
 
-/* What rank 0 read from a checkpoint, to all. */
+/* What was in the rounds so far. */
+static void recall(struct fed *f, struct pdl_fed_line *last)
+{
+    if (f->done > 0 && f->alg->recall) {
+        f->alg->recall(f);
+        last->clusters = (int64_t)f->clusters;
+        last->cluster = f->cluster;
+        last->similarity = f->similarity;
+    }
+    fed_history_tell(f, last);
+}
+
+static bool is_over(const struct fed *f)
+{
+    return f->sum_up.reached || f->sum_up.rounds >= f->job->rounds;
+}
+
+/* What rank 0 read from a checkpoint, to all. Of a run that is over, what the
+ * last test said of each client was not kept: it is tested again. */
 static enum pdl_status go_on(struct fed *f, struct pdl_err *err)
 {
-    double last = fed_history_last(f);
+    struct pdl_fed_line last = {.groups = f->job->partition.groups,
+                                .clients = f->job->partition.clients};
+    double right = fed_history_last(f);
     double where[] = {(double)f->sum_up.rounds, (double)f->next,
                       (double)f->done, f->sum_up.seconds,
-                      f->job->target > 0 && last >= f->job->target};
+                      f->job->target > 0 && right >= f->job->target};
     enum pdl_status st = PDL_OK;
 
     if (f->ranks > 1)
@@ -426,10 +446,14 @@ static enum pdl_status go_on(struct fed *f, struct pdl_err *err)
                       "the checkpoint is of another run: task %lld of %lld",
                       (long long)f->next, (long long)f->nlive);
     if (st == PDL_OK)
-        fed_history_tell(f);
+        st = fed_share(f, err);
+    if (st == PDL_OK && f->done > 0 && is_over(f) && f->job->test_samples >= 0)
+        st = fed_test(f, &last, err);
+    if (st == PDL_OK && f->rank == 0)
+        recall(f, &last);
     if (st == PDL_OK)
         tell_start(f);
-    return st == PDL_OK ? fed_share(f, err) : st;
+    return st;
 }
 
 enum pdl_status pdl_fed_run(const struct pdl_fed_job *job, pdl_comm *comm,
@@ -450,8 +474,7 @@ enum pdl_status pdl_fed_run(const struct pdl_fed_job *job, pdl_comm *comm,
     st = fed_all_well(&f, st, err);
     if (st == PDL_OK)
         st = go_on(&f, err);
-    while (st == PDL_OK && !stop && !f.sum_up.reached &&
-           f.sum_up.rounds < job->rounds)
+    while (st == PDL_OK && !stop && !is_over(&f))
         st = one_round(&f, &stop, err);
     if (st == PDL_OK && f.rank == 0 && job->weights_out)
         st = fed_weights_write(&f, job->weights_out, err);

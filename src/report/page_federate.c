@@ -126,13 +126,6 @@ static void accuracy(struct report_page *p, const struct pdl_doc *history)
     report_section_end(p->out);
 }
 
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 /* Of each client after the last round, the worst first. */
 static void by_client(struct report_page *p)
 {
@@ -154,7 +147,7 @@ static void by_client(struct report_page *p)
     for (const struct pdl_doc *d = list->child; d; d = d->next)
         if (number_of(d, 0, 1, &v))
             s.y[s.n++] = 100 * v;
-    qsort(s.y, (size_t)s.n, sizeof s.y[0], ascending);
+    pdl_sort(s.y, s.n);
     if (s.n < 2)
         return;
     report_section(p->out, "clients", "How even is it?");

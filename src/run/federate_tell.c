@@ -299,13 +299,6 @@ static void json_summary(const struct federation *s)
     pdl_json_end(&j);
 }
 
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 /* How even it is: the worst client, the one in the middle, the best. */
 static void text_clients(const struct federation *s)
 {
@@ -317,7 +310,7 @@ static void text_clients(const struct federation *s)
             x[n++] = s->client[c];
     if (n == 0)
         return;
-    qsort(x, (size_t)n, sizeof x[0], ascending);
+    pdl_sort(x, n);
     pdl_printf(run_out(),
                "clients   %.1f %% at the worst, half from %.1f %%, %.1f %% at "
                "the best\n",

@@ -202,6 +202,23 @@ static enum pdl_status write_result(const struct federation *s,
     return st;
 }
 
+/* Rounds without a model in them have taught nobody anything. */
+static enum pdl_status check_learned(const struct federation *s,
+                                     struct pdl_err *err)
+{
+    const struct pdl_fed_summary *x = &s->summary;
+
+    if (x->rounds == 0 || x->models > 0 || x->stopped)
+        return PDL_OK;
+    pdl_fail(err, PDL_EWRONG,
+             "nothing came back in %lld round%s: the model is the one it "
+             "began with",
+             (long long)x->rounds, x->rounds > 1 ? "s" : "");
+    pdl_hint(err, "models lost: %lld; see --drop, --deadline and --lr",
+             (long long)x->lost);
+    return PDL_EWRONG;
+}
+
 static enum pdl_status federate(struct federation *s, struct pdl_err *err)
 {
     enum pdl_status st = federate_prepare(s, err);
@@ -231,7 +248,9 @@ static enum pdl_status federate(struct federation *s, struct pdl_err *err)
     federate_erase(s);
     if (st == PDL_OK && s->rank == 0)
         federate_summary(s);
-    return st == PDL_OK && s->rank == 0 ? write_result(s, err) : st;
+    if (st == PDL_OK && s->rank == 0)
+        st = write_result(s, err);
+    return st == PDL_OK && s->rank == 0 ? check_learned(s, err) : st;
 }
 
 static int run(const struct pdl_args *args)

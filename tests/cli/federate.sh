@@ -116,3 +116,15 @@ for how in feddct fedavg; do
     cmp "$work/1$how.safetensors" "$work/3$how.safetensors" && echo "$how: the same bits"
 done
 rm -rf "$work"
+# a run that teaches nobody anything says so; one that is over is told again
+$paradl federate $digits --data digits --clients 4 --rounds 2 --lr 1e30 --quiet >/dev/null
+echo "nothing came back: $?"
+work=$(mktemp -d)
+for n in 1 2; do
+    $paradl federate $digits --data digits --clients 6 --rounds 2 --steps 3 --backend ref --partition cluster:groups=2 \
+        --algorithm cadis --quiet --checkpoint "$work/ck" --result "$work/$n.json" --resume 2>/dev/null | head -1
+done
+cmp "$work/1.json" "$work/2.json" && echo "the same result, of a run that was over"
+$paradl federate $digits --data digits --clients 6 --select 5 --rounds 2 --steps 3 --backend ref \
+    --partition cluster:groups=2 --algorithm cadis --checkpoint "$work/ck" --resume 2>&1 | sed 's/.*: is of/is of/'
+rm -rf "$work"
