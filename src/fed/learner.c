@@ -237,9 +237,10 @@ static enum pdl_status open_meetings(fed_learner *l, struct pdl_err *err)
     int of[] = {0, 0, l->ranks};
 
     for (int i = 0; i < l->nets; i++) {
-        of[0] += fed_is_here(&l->net[i]) && l->net[i].rank == l->ranks - 1;
+        of[0] += fed_is_here(&l->net[i]) && fed_net_ends(&l->net[i]);
         of[1] += fed_is_here(&l->net[i]);
     }
+    of[0] += of[0] == 0; /* nobody meets */
     for (; l->meets < 3; l->meets++)
         if (pthread_barrier_init(at[l->meets], NULL, (unsigned)of[l->meets]) !=
             0)

@@ -123,7 +123,7 @@ enum pdl_status fed_threads(fed_learner *l, struct fed_net *net, int n,
                             struct pdl_err *err);
 /* Of the calling thread: kernels are chosen, and sums cut, by how many. */
 void fed_learner_threads(const fed_learner *l);
-/* The rank whose operations come last: it has logits and loss. */
+/* Whose operations come last: it has logits and loss. */
 bool fed_net_ends(const struct fed_net *n);
 
 /* client_plan.c: of a strategy; the one that trains, and its ranks */
@@ -144,8 +144,8 @@ enum pdl_status fed_spans_put(pdl_trainer *t, const struct fed_span *s, int n,
 enum pdl_status fed_spans_take(pdl_trainer *t, const struct fed_span *s, int n,
                                float *w, struct pdl_err *err);
 /* stems.c: parts whose stems are computed elsewhere than the rest */
-const char *fed_stem_strategy(pdl_arena *a, const struct pdl_model *m,
-                              bool again, struct pdl_err *err);
+const char *fed_stem_strategy(pdl_arena *a, const struct fed_learner_options *o,
+                              struct pdl_err *err);
 int fed_stem_end(const struct pdl_model *m); /* the node */
 enum pdl_status fed_stem_keep(struct fed_net *n, struct pdl_err *err);
 void fed_stem_begin(fed_learner *l); /* of a lesson */

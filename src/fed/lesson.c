@@ -66,7 +66,10 @@ enum pdl_status fed_threads(fed_learner *l, struct fed_net *net, int n,
 
 bool fed_net_ends(const struct fed_net *n)
 {
-    return n->in.logits >= 0 && n->l->parts > 1 && n->rank == n->l->ranks - 1;
+    const struct pdl_plan *p = n->l->plan;
+
+    return n->in.logits >= 0 && n->l->parts > 1 &&
+           pdl_plan_rank_lane(p, n->rank) == pdl_plan_lane(p, p->nstages - 1);
 }
 
 /* Of a pass over the samples; the last may be short. */
@@ -183,6 +186,13 @@ static bool all_well(struct fed_net *n)
     return !atomic_load(&l->bad);
 }
 
+/* Several ranks have the same layers, and samples of their own. A stem and its
+ * rest have not. */
+static bool keeps_apart(const fed_learner *l)
+{
+    return l->parts < 2 ? l->ranks > 1 : l->ranks > 2;
+}
+
 static void learn(struct fed_net *n)
 {
     const struct fed_lesson *x = n->l->lesson;
@@ -194,7 +204,7 @@ static void learn(struct fed_net *n)
         well = all_well(n);
     }
     pdl_trainer_weigh(n->t, NULL);
-    if (well && n->l->parts < 2 && n->l->ranks > 1) /* running statistics */
+    if (well && keeps_apart(n->l)) /* running statistics */
         n->st = pdl_trainer_settle(n->t, &n->err);
 }
 

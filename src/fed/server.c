@@ -84,7 +84,8 @@ static enum pdl_status open_team(struct fed *f, struct pdl_err *err)
 
     f->workers = f->ranks;
     f->worker = f->rank;
-    if (!f->job->devices_are_ranks || parts_of(f) < 2 || f->dry)
+    if (!f->job->devices_are_ranks || parts_of(f) < 2 || f->job->strategy ||
+        f->dry)
         return PDL_OK;
     f->workers = teams;
     f->worker = f->rank * teams / f->ranks;

@@ -37,7 +37,8 @@ enum pdl_status fed_slots_make(fed_learner *l, struct pdl_err *err)
     if (!l->slot)
         return pdl_fail(err, PDL_ENOMEM, "out of memory for a learner");
     for (int r = 0; r < l->ranks && l->seat == 0; r++) {
-        l->stem = l->each; /* of several ranks, at the last: the first's */
+        if (r == 1) /* of two: what the first has is the stem */
+            l->stem = l->each;
         for (int i = 0; (s = pdl_trainer_state(l->net[r].t, i)); i++)
             if (s->weight && !find(l, s->model_tensor))
                 add_slot(l, s);

@@ -43,9 +43,11 @@ int64_t fed_learner_stem(const fed_learner *l)
     return n;
 }
 
-const char *fed_stem_strategy(pdl_arena *a, const struct pdl_model *m,
-                              bool again, struct pdl_err *err)
+const char *fed_stem_strategy(pdl_arena *a, const struct fed_learner_options *o,
+                              struct pdl_err *err)
 {
+    const struct pdl_model *m = o->model;
+    bool again = o->stems == FED_STEMS_AGAIN;
     int at = fed_stem_end(m);
     const char *text;
 
@@ -54,8 +56,9 @@ const char *fed_stem_strategy(pdl_arena *a, const struct pdl_model *m,
                  m->name);
         return NULL;
     }
-    text = pdl_arena_printf(a, "%spipe=2(m=1,at=%s)", again ? "*: " : "",
-                            m->nodes[at + 1].name);
+    text = pdl_arena_printf(a, "%s%s%spipe=2(m=1,at=%s)", again ? "*: " : "",
+                            o->strategy ? o->strategy : "",
+                            o->strategy ? "," : "", m->nodes[at + 1].name);
     if (text && again)
         text = pdl_arena_printf(a, "%s; %s..%s: recompute=full", text,
                                 m->nodes[0].name, m->nodes[at].name);

@@ -37,18 +37,22 @@ static void pull(const struct fed_net *n, const struct fed_span *s, float *g)
     }
 }
 
-/* All parts have come to their loss: each adds what the others say. */
-static void meet(struct fed_net *n, float *dlogits)
+/* All parts have come to their loss: each adds what the others say of its own
+ * samples. */
+static void meet(struct fed_net *n, const struct pdl_train_part *dlogits)
 {
     fed_learner *l = n->l;
+    const struct pdl_box *b = &dlogits->box;
+    int64_t end = n->rows < b->hi[0] ? n->rows : b->hi[0];
 
     if (n->exchanged) /* alone, or again: looking for a bad number */
         return;
     n->exchanged = true;
     fed_team_meet(l);
-    fed_together(l->parts, n->part, n->rows, l->classes, l->net[0].logits,
+    fed_together(l->parts, n->part, end - b->lo[0], l->classes,
+                 l->net[0].logits + b->lo[0] * l->classes,
                  l->net[l->ranks].logits - l->net[0].logits,
-                 n->together / (double)n->rows, dlogits);
+                 n->together / (double)n->rows, dlogits->data);
 }
 
 /* Several ranks: each finds what all samples add, and takes its own. */
@@ -83,7 +87,7 @@ void fed_watch_step(void *ctx, const struct pdl_train_seen *seen)
     if (n->l->parts > 1 && seen->tensor == in->logits && seen->output == 0)
         copy_rows(n->logits, seen);
     if (seen->op == in->loss_op && seen->output == 0)
-        meet(n, seen->part.data);
+        meet(n, &seen->part);
     if (distils && seen->op == in->back_op && seen->output == 0) {
         if (n->l->ranks > 1)
             distil_rows(n, seen);

@@ -318,6 +318,43 @@ static void split_parts_are_the_whole_ones(void **state)
         close_world(&x[i]);
 }
 
+/* Devices that are several and share the samples: parts as of one device each,
+ * up to the order of sums. */
+static void parts_may_have_several_devices(void **state)
+{
+    static const char *const strategy[] = {
+        NULL, "data=2,bn=sync", "data=4,bn=sync", "data=2,zero=1,bn=sync"};
+    enum { N = sizeof strategy / sizeof strategy[0] };
+    static const enum fed_stems ways[] = {FED_STEMS_KEPT, FED_STEMS_WHOLE};
+    struct fed_lesson how = {
+        .ids = ids, .n = 7, .epochs = 3, .lr = 0.1, .together = 0.5};
+    struct fed_learner_options o = {.batch = 4, .parts = 3};
+    struct world x[N];
+
+    (void)state;
+    for (int w = 0; w < 2; w++) {
+        for (int i = 0; i < N; i++) {
+            o.stems = ways[w];
+            o.strategy = strategy[i];
+            open_with(&x[i], o, true);
+            learn(&x[i], &how, x[i].w);
+            learn(&x[i], &how, x[i].other);
+            assert_memory_equal(x[i].w, x[i].other,
+                                (size_t)x[i].n * sizeof(float));
+            assert_int_equal(x[i].n, x[0].n);
+            if (furthest(x[i].w, x[0].w, x[0].n) > 1e-5)
+                fail_msg("%s: %g", strategy[i],
+                         furthest(x[i].w, x[0].w, x[0].n));
+        }
+        how.together = 0;
+        learn(&x[1], &how, x[1].other);
+        assert_true(furthest(x[1].w, x[1].other, x[1].n) > 1e-5);
+        how.together = 0.5;
+        for (int i = 0; i < N; i++)
+            close_world(&x[i]);
+    }
+}
+
 /* ---- a client of several devices ------------------------------------ */
 
 static void a_strategy_trains_the_same_model(void **state)
@@ -482,7 +519,8 @@ static void what_a_client_cannot_have_is_refused(void **state)
         int parts;
         const char *text;
     } cases[] = {
-        {"data=2", 2, "have no strategy"},
+        {"data=2", 2, "turns in the memory"},
+        {"filter=2", 2, "cuts samples alone"},
         {"data=5", 1, "5"},
         {"dataa=2", 1, "dataa"},
     };
@@ -643,6 +681,7 @@ int main(void)
         cmocka_unit_test(the_gradient_of_agreement_is_its_slope),
         cmocka_unit_test(every_part_learns_down_to_its_stem),
         cmocka_unit_test(split_parts_are_the_whole_ones),
+        cmocka_unit_test(parts_may_have_several_devices),
         cmocka_unit_test(a_strategy_trains_the_same_model),
         cmocka_unit_test(norms_are_of_what_was_pulled),
         cmocka_unit_test(compressed_sums_begin_with_every_client),
