@@ -384,6 +384,12 @@ double pdl_node_pair_rate(const struct pdl_node_desc *node, int64_t a,
  * src/system/topology.c for what is approximated. */
 enum pdl_status pdl_system_topology(pdl_arena *a, const struct pdl_system *sys,
                                     const char **out, struct pdl_err *err);
+/* Extents of the torus that so many of its PEs are, the first runs fastest: as
+ * described, or as even ones as their number allows; how many. 0: the network
+ * is no torus. */
+enum { PDL_TORUS_DIMS = 8 };
+int pdl_system_torus(const struct pdl_system *sys, int64_t pes,
+                     int64_t dims[PDL_TORUS_DIMS]);
 /* Puts measured rates and latencies in the place of the nominal ones of
  * levels[], where there are any. */
 enum pdl_status pdl_system_measured(pdl_arena *a, struct pdl_system *sys,

@@ -13,8 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_DIMS = 8 };
-
 static const char *param(const struct pdl_network *net, const char *key)
 {
     for (int64_t i = 0; i < net->nparams; i++)
@@ -23,41 +21,56 @@ static const char *param(const struct pdl_network *net, const char *key)
     return NULL;
 }
 
-/* The torus's dimensions: as described, or p's prime factors, the largest
- * first, each to the smallest dimension. */
-static const char *torus(pdl_arena *a, const struct pdl_system *sys)
+/* As many as p has prime factors, the largest first, each to the smallest
+ * dimension. */
+static void deal_factors(int64_t p, int64_t *dims, int n)
+{
+    int64_t factors[64];
+    int k = 0;
+
+    for (int64_t f = 2; p > 1; f = f * f > p ? p : f + 1)
+        for (; p % f == 0 && k < 64; p /= f)
+            factors[k++] = f;
+    for (int i = 0; i < n; i++)
+        dims[i] = 1;
+    while (k-- > 0) {
+        int least = 0;
+
+        for (int i = 1; i < n; i++)
+            least = dims[i] < dims[least] ? i : least;
+        dims[least] *= factors[k];
+    }
+}
+
+int pdl_system_torus(const struct pdl_system *sys, int64_t pes,
+                     int64_t dims[PDL_TORUS_DIMS])
 {
     const char *text = param(&sys->network, "dims"), *p = text ? text : "1x1x1";
-    int64_t dims[MAX_DIMS], product = 1, left = pdl_system_pes(sys);
-    const struct pdl_level *top = &sys->levels[sys->nlevels - 1];
-    char list[128] = "", bw[40], lat[40];
+    int64_t product = 1;
     int n = 0;
 
-    for (char *end; n < MAX_DIMS && *p; p = *end == 'x' ? end + 1 : "") {
+    if (!sys->network.topology || strcmp(sys->network.topology, "torus") != 0)
+        return 0;
+    for (char *end; n < PDL_TORUS_DIMS && *p; p = *end == 'x' ? end + 1 : "") {
         dims[n] = strtoll(p, &end, 10);
         if (dims[n] < 1 || !pdl_mul64(product, dims[n], &product))
-            return NULL;
+            return 0;
         n++;
     }
+    if (product != pes)
+        deal_factors(pes, dims, n);
+    return n;
+}
+
+static const char *torus(pdl_arena *a, const struct pdl_system *sys)
+{
+    const struct pdl_level *top = &sys->levels[sys->nlevels - 1];
+    int64_t dims[PDL_TORUS_DIMS];
+    int n = pdl_system_torus(sys, pdl_system_pes(sys), dims);
+    char list[128] = "", bw[40], lat[40];
+
     if (n == 0)
         return NULL;
-    if (product != left) {
-        int64_t factors[64];
-        int k = 0;
-
-        for (int64_t f = 2; left > 1; f = f * f > left ? left : f + 1)
-            for (; left % f == 0 && k < 64; left /= f)
-                factors[k++] = f;
-        for (int i = 0; i < n; i++)
-            dims[i] = 1;
-        while (k-- > 0) {
-            int least = 0;
-
-            for (int i = 1; i < n; i++)
-                least = dims[i] < dims[least] ? i : least;
-            dims[least] *= factors[k];
-        }
-    }
     for (int i = 0; i < n; i++) {
         size_t len = strlen(list);
 
