@@ -21,7 +21,8 @@ static int64_t value_of(const char *spec, const char *key)
     return 0;
 }
 
-/* The extents of "name:8x8x16" or "name:dims=8x8x16"; false: none. */
+/* The extents of "name:8x8x16" or "name:dims=8x8x16", others are 1; false: it
+ * has none, or more. */
 static bool extents_of(const char *spec, int64_t out[3])
 {
     const char *at = strchr(spec, ':');
@@ -30,15 +31,16 @@ static bool extents_of(const char *spec, int64_t out[3])
     if (!at)
         return false;
     at += strncmp(at + 1, "dims=", 5) == 0 ? 6 : 1;
-    for (int i = 0; i < 3; i++) {
-        out[i] = strtoll(at, &end, 10);
-        if (end == at)
+    for (int i = 0;; i++, at = end + 1) {
+        int64_t n = strtoll(at, &end, 10);
+
+        if (end == at || (i > 2 && n != 1))
             return false;
+        if (i < 3)
+            out[i] = n;
         if (*end != 'x')
             return true;
-        at = end + 1;
     }
-    return false;
 }
 
 static bool has_key(const struct pdl_alg *alg, const char *name)
