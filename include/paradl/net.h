@@ -121,6 +121,8 @@ enum pdl_status pdl_net_write_simgrid(const struct pdl_net *net,
 /* The route a message of that size takes. */
 int pdl_net_route(const struct pdl_net *net, int src, int dst, int64_t bytes,
                   int *links);
+/* Which way a message goes round a ring of d hosts of a torus. */
+bool pdl_torus_goes_up(int64_t from, int64_t to, int64_t d);
 /* Link i's name; returns buf. */
 const char *pdl_net_link_name(const struct pdl_net *net, int link, char *buf,
                               size_t size);

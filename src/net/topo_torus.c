@@ -43,14 +43,19 @@ static int64_t cable(const struct grid *g, int64_t host, int j)
     return g->cables[j] + host / (s * d) * (s * (d - 1)) + host % (s * d);
 }
 
+bool pdl_torus_goes_up(int64_t from, int64_t to, int64_t d)
+{
+    return (to > from && to <= from + d / 2) ||
+           (from > d / 2 && (from + d / 2) % d >= to);
+}
+
 static bool go_up(const struct grid *g, int64_t from, int64_t to, int64_t d)
 {
     if (!g->wrap)
         return to > from;
     if (g->even)
         return (to - from + d) % d <= d / 2;
-    return (to > from && to <= from + d / 2) ||
-           (from > d / 2 && (from + d / 2) % d >= to);
+    return pdl_torus_goes_up(from, to, d);
 }
 
 static int route(const struct pdl_net *net, int src, int dst, int *links)

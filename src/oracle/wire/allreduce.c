@@ -141,19 +141,34 @@ static bool measured(const struct oracle *o, const struct oracle_wire *w,
                                   (int64_t)bytes, out);
 }
 
+static double on_torus(const struct oracle *o, const struct oracle_wire *w,
+                       const char *name, double n, double bytes)
+{
+    const struct path p = {w->alpha_s, w->bytes_per_s};
+    double t = INFINITY;
+
+    if (!name && !keeps_ring(o) && w->torus.box)
+        return 2 * oracle_torus_rings(w, bytes, true);
+    if (!name || strcmp(name, "ring") == 0)
+        return ring(w, n, bytes);
+    t = oracle_torus_named(o, w, name, bytes);
+    if (isfinite(t))
+        return t;
+    return strcmp(name, "ring-ring") == 0
+               ? ring(w, n, bytes)
+               : closed("allreduce", name, n, bytes, &p);
+}
+
 double oracle_allreduce(const struct oracle *o, const struct oracle_wire *w,
                         const char *name, double n, double bytes)
 {
-    struct oracle_wire one = *w;
-    struct path p;
+    struct path p = {w->alpha_s, w->bytes_per_s};
     double t;
 
     if (!name && measured(o, w, n, bytes, &t))
         return t;
-    if (name && w->one_bytes_per_s > 0)
-        one.bytes_per_s = w->one_bytes_per_s;
-    w = &one;
-    p = (struct path){w->alpha_s, w->bytes_per_s};
+    if (w->torus.is)
+        return on_torus(o, w, name, n, bytes);
     if (!name)
         return keeps_ring(o) ? ring(w, n, bytes) : quickest(o, w, n, bytes, &p);
     if (strcmp(name, "ring") == 0)

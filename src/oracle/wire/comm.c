@@ -58,8 +58,14 @@ static double by_boxes(const struct oracle *o, int op, int64_t rank,
     int64_t node = rank / o->sys->node.pes;
     bool near =
         o->p->ops[op].kind == PDL_PLAN_OP_ALLTOALL && w->near_bytes_per_s > 0;
-    double t = 0;
+    double t = 0, sum = 0, others = 0;
 
+    for (int64_t i = 0; i < n; i++) {
+        sum += (double)bytes[i];
+        others += bytes[i] > 0;
+    }
+    if (w->torus.is && w->pattern == ORACLE_PAIRS)
+        return oracle_torus_pairs(w, others, others > 0 ? sum / others : 0);
     for (int64_t i = 0; i < n; i++)
         if (bytes[i] > 0 && near && peers[i] / o->sys->node.pes == node)
             t += message_inside(o, w, (double)bytes[i]);
@@ -102,6 +108,8 @@ static double to_each(const struct oracle *o, const struct oracle_wire *w,
 {
     double local = w->near_bytes_per_s > 0 ? (double)w->local : 1;
 
+    if (w->torus.is)
+        return oracle_torus_pairs(w, n - 1, bytes);
     return (n - local) * (w->alpha_s + bytes / w->bytes_per_s) +
            (local > 1 ? (local - 1) * message_inside(o, w, bytes) : 0);
 }
@@ -122,8 +130,8 @@ static double send_tokens(const struct oracle *o, const struct oracle_wire *w,
     double visits = oracle_visits(o), far, ranks = visits < n ? visits : n;
 
     bytes *= oracle_token_copies(o, n) / t;
-    if (!f || !f->node_tokens || w->level < 1 || local < 2 || !(visits > 1) ||
-        o->opt->parameters == PDL_IDEAL)
+    if (!f || !f->node_tokens || w->level < 1 || w->torus.is || local < 2 ||
+        !(visits > 1) || o->opt->parameters == PDL_IDEAL)
         return to_each(o, w, n, bytes);
     far = (nodes - 1) * (1 - pow(1 - 1 / nodes, visits)) /
           (ranks * oracle_token_copies(o, n));
@@ -240,6 +248,15 @@ static double rotation(const struct oracle *o, int op, int64_t rank, double n,
     return (n - 1) * (step > each ? step - each : 0) + (home ? step : 0);
 }
 
+/* One lap of a reduce-scatter or an allgather of so many bytes in all. */
+static double one_lap(const struct oracle *o, const struct oracle_wire *w,
+                      double n, double bytes)
+{
+    return w->torus.box && o->opt->parameters != PDL_IDEAL
+               ? oracle_torus_rings(w, bytes, true)
+               : (n - 1) * oracle_ring_step(w, bytes / n);
+}
+
 static double on_wires(const struct oracle *o, int op, int64_t rank,
                        bool gradient, struct oracle_price *how)
 {
@@ -283,9 +300,9 @@ static double on_wires(const struct oracle *o, int op, int64_t rank,
             in /= n; /* after a local stack and sum */
         return sync + oracle_allreduce(o, &w, x->algorithm, n, in);
     case PDL_PLAN_OP_REDUCE_SCATTER:
-        return sync + (n - 1) * oracle_ring_step(&w, in / n);
+        return sync + one_lap(o, &w, n, in);
     case PDL_PLAN_OP_ALLGATHER:
-        return sync + (n - 1) * oracle_ring_step(&w, out / n);
+        return sync + one_lap(o, &w, n, out);
     case PDL_PLAN_OP_ALLTOALLV: /* of the tokens, those that go elsewhere */
         in = o->p->tensors[x->in[0]].of > 0 ? in : out;
         return sync + send_tokens(o, &w, n, in / n);

@@ -9,6 +9,24 @@
  * along its factors. */
 enum oracle_pattern { ORACLE_RING, ORACLE_PAIRS, ORACLE_NEIGHBOURS };
 
+/* On a torus: links that the longest message of a step crosses, and messages
+ * that its busiest link carries. */
+struct oracle_hop {
+    double hops, load;
+};
+
+/* A group on a torus (torus.c). */
+struct oracle_torus {
+    bool is, box;
+    double link_s, link_bytes_per_s, links; /* one; and those of a PE */
+    struct oracle_hop ring;                 /* of a step along the group */
+    struct oracle_hop pairs; /* of an all-to-all, by coordinates; in the mean */
+    /* of a box, rings along one dimension after the other, one lap: links
+     * crossed one after the other, bytes on the busiest of a vector's, and
+     * links of a PE that libraries use */
+    double steps, share, ways;
+};
+
 /* What one flow of a group gets: level, latency, bandwidth, and the flows that
  * share the uplinks of the block of PEs (by level; 0: a node) that limits
  * it. */
@@ -23,7 +41,7 @@ struct oracle_wire {
     /* a hop inside a node, where the group has some and leaves it */
     double near_alpha_s, near_bytes_per_s;
     double pe_bytes_per_s; /* most that one rank sends out of it; 0: no limit */
-    double one_bytes_per_s; /* on a torus: of one message; 0: no torus */
+    struct oracle_torus torus;
 };
 
 /* An allreduce and what the quickest algorithm takes for it. */
@@ -58,6 +76,15 @@ struct oracle_wire oracle_wire_of(const struct oracle *o, int64_t rank,
 double oracle_inside_node(const struct oracle *o, bool gradient);
 double oracle_inside_latency(const struct oracle *o);
 double oracle_ring_step(const struct oracle_wire *w, double bytes);
+/* torus.c: a group's; a reduce-scatter or an allgather of a box by rings along
+ * its dimensions, over all links of a PE or one; messages of so many bytes to n
+ * others; an allreduce by an algorithm's name, infinite where it has no form */
+struct oracle_torus oracle_torus_of(const struct oracle *o, uint32_t group,
+                                    enum oracle_pattern pattern);
+double oracle_torus_rings(const struct oracle_wire *w, double bytes, bool all);
+double oracle_torus_pairs(const struct oracle_wire *w, double n, double bytes);
+double oracle_torus_named(const struct oracle *o, const struct oracle_wire *w,
+                          const char *name, double bytes);
 double oracle_flows(const struct oracle *o, enum oracle_pattern pattern,
                     int64_t rank, uint32_t group, int64_t size);
 bool oracle_is_weight_traffic(const struct oracle *o, int op);

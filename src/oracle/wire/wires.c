@@ -235,8 +235,7 @@ static double share_of_node(const struct oracle *o, const struct pdl_level *l,
                             double flows, bool gradient)
 {
     const struct pdl_framework *f = o->opt->framework;
-    double node =
-        level_rate(o, l) * (is_torus(o) ? 1 : (double)o->sys->node.pes);
+    double node = level_rate(o, l) * (double)o->sys->node.pes;
     double nics = (double)o->sys->node.nics.count;
     double most =
         f && f->one_channel && gradient && nics > 0 ? node / nics : node;
@@ -299,7 +298,7 @@ static double own_adapters(const struct oracle *o, const struct pdl_level *l,
 {
     bool shared = o->sys->node.nics.count < o->sys->node.pes;
 
-    return w->level > 0 && w->pattern == ORACLE_RING && !is_torus(o) &&
+    return w->level > 0 && w->pattern == ORACLE_RING &&
                    !(shared && o->p->strategy->exchange_paper)
                ? l->bytes_per_s * (double)w->local
                : 0;
@@ -334,6 +333,36 @@ double oracle_ring_step(const struct oracle_wire *w, double bytes)
                : far;
 }
 
+/* The network is the PEs' own links: no message has a node's adapters, and a
+ * node is nothing. */
+static bool find_torus(const struct oracle *o, struct oracle_wire *w)
+{
+    const struct pdl_level *l = &o->sys->levels[o->sys->nlevels - 1];
+    bool ideal = o->opt->parameters == PDL_IDEAL;
+    struct oracle_torus *t = &w->torus;
+
+    if (!is_torus(o) || o->p->strategy->exchange_paper)
+        return false;
+    *t = oracle_torus_of(o, w->group, w->pattern);
+    if (!t->is)
+        return false;
+    t->link_s = ideal || l->measured_latency_s <= 0 ? l->latency_s
+                                                    : l->measured_latency_s;
+    if (!ideal && o->sys->network.step_s > 0)
+        t->link_s = o->sys->network.step_s;
+    if (!ideal && oracle_without(o, ORACLE_LATENCY))
+        t->link_s = 0;
+    t->link_bytes_per_s =
+        l->flow_bytes_per_s > 0 ? l->flow_bytes_per_s : l->bytes_per_s;
+    t->links = l->bytes_per_s / t->link_bytes_per_s;
+    if (!ideal)
+        t->link_bytes_per_s *= level_rate(o, l) / l->bytes_per_s;
+    w->flows = t->ring.load;
+    w->alpha_s = t->ring.hops * t->link_s;
+    w->bytes_per_s = t->link_bytes_per_s / t->ring.load;
+    return true;
+}
+
 static struct oracle_wire find_wire(const struct oracle *o, int64_t rank,
                                     uint32_t group, enum oracle_pattern pattern,
                                     bool gradient)
@@ -350,15 +379,15 @@ static struct oracle_wire find_wire(const struct oracle *o, int64_t rank,
                             .local = local_ranks(o, group, rank)};
 
     w.level = level_of(o, rank, group);
+    if (find_torus(o, &w))
+        return w;
     l = &o->sys->levels[w.level];
     w.alpha_s = ideal || l->measured_latency_s <= 0 ? l->latency_s
                                                     : l->measured_latency_s;
     w.bytes_per_s =
         l->flow_bytes_per_s > 0 ? l->flow_bytes_per_s : l->bytes_per_s;
     find_near(o, gradient, &w);
-    w.one_bytes_per_s = is_torus(o) ? w.bytes_per_s : 0;
-    if (ideal && (pattern != ORACLE_PAIRS || is_torus(o) ||
-                  o->p->strategy->exchange_paper)) {
+    if (ideal && (pattern != ORACLE_PAIRS || o->p->strategy->exchange_paper)) {
         w.bytes_per_s = fmax(w.bytes_per_s, own_adapters(o, l, &w));
         return w;
     }
@@ -385,20 +414,22 @@ static struct oracle_wire find_wire(const struct oracle *o, int64_t rank,
 struct oracle_wire oracle_wire_of(const struct oracle *o, int64_t rank,
                                   const struct pdl_plan_op *x, bool gradient)
 {
-    enum oracle_pattern pattern = pattern_of(x->kind);
+    bool torus = is_torus(o), next = torus && x->kind == PDL_PLAN_OP_SEND;
+    enum oracle_pattern pattern =
+        next ? ORACLE_NEIGHBOURS : pattern_of(x->kind);
+    int64_t of = torus ? 0 : rank; /* a torus is the same for all */
     uint32_t group = x->group;
     uint64_t h =
-        ((((uint64_t)rank << 20) + group) * 4 + (uint64_t)pattern) * 2 +
-        gradient;
+        ((((uint64_t)of << 20) + group) * 4 + (uint64_t)pattern) * 2 + gradient;
     struct oracle_wire *w;
 
     if (!o->wires)
-        return find_wire(o, rank, group, pattern, gradient);
+        return find_wire(o, of, group, pattern, gradient);
     h *= UINT64_C(0x9e3779b97f4a7c15);
     w = &o->wires[(h >> 40) % ORACLE_WIRES];
-    if (!w->known || w->rank != rank || w->group != group ||
+    if (!w->known || w->rank != of || w->group != group ||
         w->pattern != pattern || w->gradient != gradient)
-        *w = find_wire(o, rank, group, pattern, gradient);
+        *w = find_wire(o, of, group, pattern, gradient);
     return *w;
 }
 
