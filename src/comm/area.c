@@ -3,7 +3,7 @@
  * The area: the memory that the ranks of one node (or of one process) share
  * to speak with each other.
  *
- *   header | a seat a rank | two slots a rank for short reductions |
+ *   header | a seat a rank | two slots a rank for short ones of all at once |
  *   lanes [channel][from][to], each of 8 entries of a cache line and a slot |
  *   stages: room for parts of long vectors and of their sums, twice a rank
  *

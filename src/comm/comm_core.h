@@ -56,7 +56,9 @@ enum comm_reach {
     COMM_REACH_STAGED,
 };
 
-enum { COMM_LINE = 64, COMM_ENTRIES = 8, COMM_FLAT_BYTES = 32768 };
+/* A slot; what may be summed out of slots, as its elements are in a tag. */
+enum { COMM_FLAT_BYTES = 131072, COMM_FLAT_SUM = 32768 };
+enum { COMM_LINE = 64, COMM_ENTRIES = 8 };
 
 /* Where a rank's buffers are: an address of its own, or a place in a window
  * (id not 0). */

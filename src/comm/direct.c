@@ -368,10 +368,11 @@ static bool is_direct(const char *collective, const char *spec)
  * their size. */
 static bool through_slots(const struct comm_call *call, const char *spec)
 {
-    bool fits = call->count * comm_type_bytes(call->type) <= COMM_FLAT_BYTES;
+    int64_t bytes = call->count * comm_type_bytes(call->type);
 
-    return fits && (strcmp(call->collective, "allreduce") != 0 ||
-                    strcmp(spec, "flat") == 0);
+    return strcmp(call->collective, "allreduce") != 0
+               ? bytes <= COMM_FLAT_BYTES
+               : bytes <= COMM_FLAT_SUM && strcmp(spec, "flat") == 0;
 }
 
 bool comm_direct_fits(const pdl_comm *c, const struct comm_call *call,

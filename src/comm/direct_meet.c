@@ -16,7 +16,7 @@ enum {
 };
 
 /* What a rank asks for goes with its arrival, at no cost. For what goes through
- * slots (32 KiB) it is told exactly (an allreduce: 15 bits of elements, type,
+ * slots it is told exactly (an allreduce: 15 bits of elements, type,
  * operation) or as a number made from it (the others); for what is longer only
  * that it is, and the posts are compared. */
 enum { TAG_BITS = 22, TAG_LONG = 1 << 21 };
