@@ -13,6 +13,9 @@
  * together stay within about 32 MiB. */
 #include "comm_core.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 static int64_t line_up(int64_t bytes)
 {
     return (bytes + COMM_LINE - 1) / COMM_LINE * COMM_LINE;
@@ -97,6 +100,19 @@ char *comm_area_stage(struct comm_area *a, int i, int half)
 {
     return (char *)a + stages_at(a->n) +
            ((int64_t)i * 4 + half) * a->stage_bytes;
+}
+
+void comm_area_touch_stages(struct comm_area *a)
+{
+#ifdef MADV_POPULATE_WRITE
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t at = (uintptr_t)comm_area_stage(a, 0, 0) & ~(page - 1);
+
+    madvise((void *)at, (uintptr_t)a + (uintptr_t)a->bytes - at,
+            MADV_POPULATE_WRITE);
+#else
+    (void)a;
+#endif
 }
 
 char *comm_area_sums(struct comm_area *a, int i, int half)

@@ -87,6 +87,7 @@ struct comm_seat {
         /* of the rank that decides: rather by the kernel than through
          * stages; into stages past the cache */
         bool kernel, streams;
+        double at_s; /* when it came; 0: it is too short to be timed */
     } post[2];
     _Alignas(COMM_LINE) _Atomic uint64_t ping;
     /* Rung by others when something changed; the rank may sleep on it. */
@@ -119,6 +120,10 @@ char *comm_area_flat(struct comm_area *a, int i, int half);
 /* stage_bytes of input, and as much for sums. */
 char *comm_area_stage(struct comm_area *a, int i, int half);
 char *comm_area_sums(struct comm_area *a, int i, int half);
+/* Before they are used: a page that is looked at for the first time costs as
+ * much as copying it, so that a way that is tried looks slow until all of its
+ * memory was used. Where the kernel cannot, nothing. */
+void comm_area_touch_stages(struct comm_area *a);
 struct comm_entry *comm_area_entry(struct comm_area *a, enum comm_channel ch,
                                    int from, int to, uint32_t i);
 
@@ -198,6 +203,7 @@ struct pdl_comm {
     bool cma;                /* permitted */
     struct comm_windows *windows;
     uint64_t number; /* of operations of all ranks together */
+    bool staged;     /* some have gone through stages */
     struct comm_habit habit[COMM_NHABITS][COMM_HABITS];
     char *scratch; /* COMM_SCRATCH bytes; NULL until needed */
     struct comm_spare {

@@ -85,6 +85,8 @@ void comm_direct_sum(const struct comm_direct *d, void *to,
 enum pdl_status comm_direct_sum_cma(struct comm_direct *d, char *to,
                                     int64_t off, int64_t n,
                                     struct pdl_err *err);
+/* The first time: the stages' pages are there. */
+void comm_direct_stages(const struct comm_direct *d);
 void comm_direct_copy(bool streams, void *to, const void *from, int64_t bytes);
 void comm_direct_learn(const struct comm_direct *d, enum comm_habits what,
                        bool second);

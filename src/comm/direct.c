@@ -220,6 +220,7 @@ static enum pdl_status start_stages(struct comm_direct *d, struct pdl_err *err)
 
     if (!comm_scratch(d->head.comm))
         return pdl_fail(err, PDL_ENOMEM, "no memory for a collective");
+    comm_direct_stages(d);
     d->streams =
         comm_habit_choose(d->head.comm, COMM_STAGE, d->call.count * d->size);
     d->start_s = pdl_clock_s();

@@ -11,6 +11,8 @@
  * buffers is in its post, and everyone looks at all posts. */
 #include "comm_direct.h"
 
+#include <math.h>
+
 enum {
     WORTH_KERNEL = 65536, /* bytes; for less a call of it is too dear */
 };
@@ -158,6 +160,13 @@ enum pdl_status comm_direct_sum_cma(struct comm_direct *d, char *to,
     return st;
 }
 
+void comm_direct_stages(const struct comm_direct *d)
+{
+    if (!d->head.comm->staged)
+        comm_area_touch_stages(d->head.comm->area);
+    d->head.comm->staged = true;
+}
+
 void comm_direct_copy(bool streams, void *to, const void *from, int64_t bytes)
 {
     if (streams)
@@ -218,6 +227,7 @@ void comm_direct_post(struct comm_direct *d, int64_t in_bytes,
     s->post[half].in = comm_place_of(c, d->call.in, in_bytes);
     s->post[half].out = comm_place_of(c, d->call.out, out_bytes);
     s->post[half].check = asked(d);
+    s->post[half].at_s = bytes >= WORTH_KERNEL ? pdl_clock_s() : 0;
     s->post[half].kernel = c->rank == comm_direct_decider(d) &&
                            c->reach == COMM_REACH_WINDOW && c->cma &&
                            bytes >= WORTH_KERNEL &&
@@ -242,12 +252,14 @@ enum pdl_status comm_direct_decide(struct comm_direct *d, struct pdl_err *err)
     int half = (int)(d->number & 1);
     int64_t check = comm_direct_seat(d, c->node_rank)->post[half].check;
     bool windows = c->reach == COMM_REACH_WINDOW, plain = windows;
+    double last_s = 0;
 
     for (int i = 0; i < c->size; i++) {
         struct comm_seat *s = comm_direct_seat(d, i);
 
         if (s->post[half].check != check)
             return comm_direct_unequal(d, i, err);
+        last_s = fmax(last_s, s->post[half].at_s);
         windows =
             windows && s->post[half].in.window && s->post[half].out.window;
         plain = plain && !s->post[half].in.window && !s->post[half].out.window;
@@ -257,7 +269,7 @@ enum pdl_status comm_direct_decide(struct comm_direct *d, struct pdl_err *err)
                                                        : COMM_WAY_STAGED;
     if (d->way == COMM_WAY_STAGED && plain && c->cma &&
         d->call.count * d->size >= WORTH_KERNEL) {
-        d->way_s = pdl_clock_s();
+        d->way_s = last_s; /* who decides may have looked late */
         if (comm_direct_seat(d, c->seat_of_rank[comm_direct_decider(d)])
                 ->post[half]
                 .kernel)

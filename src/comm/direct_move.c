@@ -428,6 +428,7 @@ static enum pdl_status all_there(struct comm_direct *d, struct pdl_err *err)
     if (d->way != COMM_WAY_CMA)
         choose_copies(d);
     if (d->way == COMM_WAY_STAGED) {
+        comm_direct_stages(d);
         start_parts(d);
         return PDL_OK;
     }
