@@ -25,7 +25,7 @@ static const char *param(const struct pdl_network *net, const char *key)
  * dimension. */
 static void deal_factors(int64_t p, int64_t *dims, int n)
 {
-    int64_t factors[64];
+    int64_t factors[64] = {0};
     int k = 0;
 
     for (int64_t f = 2; p > 1; f = f * f > p ? p : f + 1)

@@ -312,7 +312,7 @@ static void rings_of_parts_of_a_torus_share_its_links(void **state)
                     if (fabs(a / b - 1) > WITHIN / 5)
                         fail_msg("%s, groups of %d of %d PEs, %s: %g s, "
                                  "simulated %g",
-                                 p.net->spec, ranks, pes[k],
+                                 systems[i], ranks, pes[k],
                                  strided ? "strided" : "neighbours", a, b);
                     pdl_arena_destroy(p.arena);
                 }

@@ -148,7 +148,7 @@ static struct oracle_hop walked(const struct grid *g, const struct places *p,
     for (int64_t pe = 0; pe < g->pes; pe++) {
         int64_t at, to;
 
-        if (pe == LOOKED_AT && g->pes > 2 * LOOKED_AT)
+        if (pe == LOOKED_AT && g->pes > (int64_t)2 * LOOKED_AT)
             pe = g->pes - LOOKED_AT;
         at = place(p, pe);
         to = moved(&m, at, p->ranks);
@@ -345,8 +345,7 @@ double oracle_torus_named(const struct oracle *o, const struct oracle_wire *w,
 {
     struct grid g = grid_of(o);
     struct places p = places_of(o->p->mesh, w->group);
-    int64_t n = p.ranks,
-            local = w->local > 1 && n % w->local == 0 ? w->local : 1;
+    int64_t n = p.ranks, local = w->local > 1 ? w->local : 1, nodes = n / local;
     struct oracle_hop h;
     double t = 0, part = bytes / 2;
 
@@ -359,10 +358,11 @@ double oracle_torus_named(const struct oracle *o, const struct oracle_wire *w,
         }
         return t;
     }
-    if (strcmp(name, "ring-ring") != 0 || local == 1 || local == n)
+    if (strcmp(name, "ring-ring") != 0 || local == 1 || nodes < 2 ||
+        n % local != 0)
         return INFINITY;
     h = walked(&g, &p, (struct move){NEXT, local});
     t = 2 * (double)(local - 1) * step_s(w, &h, bytes / (double)local);
     h = walked(&g, &p, (struct move){CROSS, local});
-    return t + 2 * (double)(n / local - 1) * step_s(w, &h, bytes / (double)n);
+    return t + 2 * (double)(nodes - 1) * step_s(w, &h, bytes / (double)n);
 }
