@@ -57,7 +57,7 @@ int pdl_system_torus(const struct pdl_system *sys, int64_t pes,
             return 0;
         n++;
     }
-    if (product != pes)
+    if (n > 0 && product != pes)
         deal_factors(pes, dims, n);
     return n;
 }
