@@ -1,6 +1,7 @@
 # Two hosts on one machine, to be sourced: network name spaces with an Ethernet
-# of RATE between them, over which Open MPI sends as between any two machines.
-# two_hosts RATE [FOLDER] makes them (1: not permitted here), on_hosts
+# of GBITS between them, over which Open MPI sends as between any two machines.
+# What the link has not sent in its last millisecond it may send at once.
+# two_hosts GBITS FOLDER makes them (1: not permitted here), on_hosts
 # COMMAND... runs on the first; its ranks are dealt to both, end_hosts takes
 # them away.
 host_a=pdl$$a host_b=pdl$$b
@@ -10,14 +11,14 @@ end_hosts() {
     ip netns del "$host_b" 2>/dev/null
 }
 
-link() { # HOST ADDRESS RATE
+link() { # HOST ADDRESS GBITS
     ip -n "$1" link set lo up && ip -n "$1" addr add "$2/24" dev "$1" &&
         ip -n "$1" link set "$1" mtu 9000 up &&
-        ip netns exec "$1" tc qdisc replace dev "$1" root tbf rate "$3" \
-            burst 1mb latency 100ms
+        ip netns exec "$1" tc qdisc replace dev "$1" root tbf \
+            rate "$3gbit" burst $((125000 * $3)) latency 100ms
 }
 
-two_hosts() { # RATE FOLDER
+two_hosts() { # GBITS FOLDER
     command -v ip >/dev/null && command -v tc >/dev/null || return 1
     {
         ip netns add "$host_a" && ip netns add "$host_b" &&

@@ -10,7 +10,7 @@ skip() { echo "SKIPPED: $*"; exit 77; }
 mpirun --version 2>/dev/null | grep -q 'Open MPI' || skip "no Open MPI's mpirun"
 tmp=$(mktemp -d)
 trap 'end_hosts; rm -rf "$tmp"' EXIT
-two_hosts 1gbit "$tmp" || skip "no right to make network name spaces"
+two_hosts 1 "$tmp" || skip "no right to make network name spaces"
 bad=0
 fail() { echo "$*"; bad=1; }
 sent() { ip netns exec "$host_a" cat "/sys/class/net/$host_a/statistics/tx_bytes"; }
