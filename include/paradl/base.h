@@ -338,6 +338,16 @@ bool pdl_parallel(int64_t n, int threads, bool (*body)(void *ctx, int64_t i),
                   void *ctx);
 int pdl_cores(void);
 
+/* The last cache before memory, and how many processors share it: there may be
+ * more of its kind. bytes 0: nobody knows. folder: PDL_CACHES, or one like
+ * it. */
+#define PDL_CACHES "/sys/devices/system/cpu/cpu0/cache"
+struct pdl_cache {
+    int64_t bytes;
+    int cpus;
+};
+struct pdl_cache pdl_last_cache(const char *folder);
+
 double pdl_clock_s(void);            /* monotonic */
 void pdl_sort(double *x, int64_t n); /* the least first; none is not a number */
 double pdl_cpu_s(void);              /* CPU time of this process */

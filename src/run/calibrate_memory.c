@@ -8,7 +8,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { TURNS = 15 };
 
@@ -89,8 +88,9 @@ static enum pdl_status one_kind(const struct calibration *c, int k,
 
 static int64_t array_bytes(int ranks)
 {
-    int64_t l3 = sysconf(_SC_LEVEL3_CACHE_SIZE), least = 16 << 20;
-    int64_t bytes = l3 > 0 ? 4 * l3 / ranks : 64 << 20;
+    struct pdl_cache l = pdl_last_cache(PDL_CACHES);
+    int64_t least = 16 << 20, all = l.bytes * pdl_cores() / l.cpus;
+    int64_t bytes = all > 0 ? 4 * all / ranks : 64 << 20;
 
     bytes = bytes < least ? least : bytes;
     return bytes > 16 * least ? 16 * least : bytes;

@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { WARM = 1, STEPS = 5, ALONE = 3, WARM_DEVICE = 6, PACES = 64, GIVEN = 4 };
 
@@ -44,12 +43,13 @@ struct watch {
 static void make_sweep(const struct calibration *c, struct watch *w,
                        const pdl_trainer *t)
 {
-    int64_t l3 = sysconf(_SC_LEVEL3_CACHE_SIZE);
+    struct pdl_cache l = pdl_last_cache(PDL_CACHES);
+    int sharers = c->ranks < l.cpus ? c->ranks : l.cpus;
     struct pdl_train_memory m;
 
     pdl_trainer_memory(t, &m);
-    w->sweep_bytes = l3 > 0 ? l3 : 32 << 20;
-    if (!w->device && m.taken > w->sweep_bytes / c->ranks / 4)
+    w->sweep_bytes = l.bytes > 0 ? l.bytes : 32 << 20;
+    if (!w->device && m.taken > w->sweep_bytes / sharers / 4)
         w->sweep = malloc((size_t)w->sweep_bytes);
 }
 

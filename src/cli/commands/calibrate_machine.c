@@ -316,7 +316,7 @@ static void fill_pe(struct draft *d, int64_t pes, int64_t memory)
     struct pdl_pe *pe = &d->sys.pe;
     double alone = fact(d, "triad_1"), all = fact(d, "triad_all");
     double part = alone > 0 ? all / (double)pes / alone : 1;
-    int64_t cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
+    struct pdl_cache cache = pdl_last_cache(PDL_CACHES);
 
     pe->name = "cpu";
     pe->title =
@@ -328,7 +328,7 @@ static void fill_pe(struct draft *d, int64_t pes, int64_t memory)
     pe->memory_usable = .9;
     pe->memory_bytes_per_s = alone;
     pe->memory_efficiency = part < .999 ? part : .999; /* 1: not known */
-    pe->l2_bytes = cache > 0 ? cache / pes : 0;
+    pe->l2_bytes = cache.bytes * pdl_cores() / cache.cpus / pes;
     pe->peak_flop_per_s[PDL_PREC_FP32] = fact(d, "peak_fp32");
 }
 
