@@ -44,6 +44,11 @@ extern const struct pdl_cmd cli_model_divide;
  * (NULL or "auto": any)? */
 enum pdl_status cli_bench_names(const char *collective, const char *algorithm,
                                 int64_t ranks, struct pdl_err *err);
+/* Measures what training does: gradients are summed where they lie, in the
+ * order of ranks. Other buffers are twice the memory, beyond the caches about
+ * twice the time. */
+struct bench_options;
+void cli_bench_as_trained(struct bench_options *o, const char *collective);
 
 extern const struct pdl_cmd *const cli_commands[];
 extern const int cli_ncommands;

@@ -51,6 +51,23 @@ grep -q 'median error' validate.txt
     --size 1536B..96KiB --seconds 1ms >validate.txt
 grep -q 'median error' validate.txt
 grep -q 'noise of the measurement' validate.txt
+# collectives are measured as training runs them
+mkdir bin
+cp "$paradl" bin/paradl
+cat >bin/paradl-run <<END
+#!/bin/sh
+echo "\$*" >>"$tmp/bin/log"
+exec "$(dirname "$paradl")/paradl-run" "\$@"
+END
+chmod +x bin/paradl-run
+bin/paradl calibrate -n 2 --max-ranks 2 --rounds 1 --seconds 1ms -q -o my.yaml >show.txt
+grep -q '^bench allreduce .*--in-place --fixed-order' bin/log
+grep -q '^bench alltoall .*--fixed-order' bin/log
+if grep '^bench alltoall .*--in-place' bin/log; then exit 1; fi
+bin/paradl validate --collective allreduce -n 2 --system my.yaml \
+    --size 1536B..3KiB --seconds 1ms >validate.txt
+tail -n1 bin/log | grep -q -- --in-place
+rm -r bin
 # nothing is left half-written, and mistakes are one line
 if "$paradl" calibrate --collective barrier 2>err.txt; then exit 1; fi
 [ "$(wc -l <err.txt)" = 1 ]

@@ -68,6 +68,7 @@ static enum pdl_status measure_collective(const struct cli_calibrate_options *o,
     struct pdl_buf text;
     enum pdl_status st;
 
+    cli_bench_as_trained(&opts, b->collective);
     pdl_buf_init(&text);
     st = cli_capture(&cli_bench, &args, b->ranks, &text, err);
     if (st == PDL_OK)

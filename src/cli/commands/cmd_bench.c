@@ -56,6 +56,12 @@ enum pdl_status cli_bench_names(const char *collective, const char *algorithm,
                              &job, err);
 }
 
+void cli_bench_as_trained(struct bench_options *o, const char *collective)
+{
+    o->fixed_order = true;
+    o->in_place = strcmp(collective, "allreduce") == 0;
+}
+
 /* A program from a file is for this collective and number of ranks. */
 static enum pdl_status check_program(const char *collective, const char *path,
                                      int64_t ranks, struct pdl_err *err)

@@ -56,6 +56,8 @@ static enum pdl_status measure(struct comparison *c, const struct pdl_doc **out,
     char *copy = NULL;
     enum pdl_status st;
 
+    if (!c->o->algorithm)
+        cli_bench_as_trained(&opts, c->o->collective);
     pdl_buf_init(&text);
     st = cli_capture(&cli_bench, &args, c->ranks, &text, err);
     if (st == PDL_OK) {
