@@ -39,7 +39,7 @@ enum pdl_status run_calibrate_device(const struct calibration *c,
         a ? PDL_OK : pdl_fail(err, PDL_ENOMEM, "out of memory");
 
     if (st == PDL_OK)
-        st = run_probe_open(a, false, 0, &p, err);
+        st = run_probe_open(a, false, 0, 0, &p, err);
     if (st == PDL_OK)
         st = pdl_comm_create_memory(1, NULL, &alone, err);
     if (st == PDL_OK)

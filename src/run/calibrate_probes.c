@@ -153,6 +153,23 @@ static const struct layer functions[] = { /* from 3 x 36 x 36 */
     {"selu", 0, 0, 0}, {"global_avg_pool", 0, 0, 0}, END(30),
 };
 
+/* Hardly any arithmetic, but arrays beyond the caches: where ranks share what
+ * memory delivers, that is what counts. */
+static const struct layer large[] = { /* from 3 x 208 x 208 */
+    CONV(12, 3, 1), NORM, {"save", 0, 0, 0}, CONV(12, 1, 1),
+    {"batch_norm", 0, 0, 0}, {"add", 0, 0, 0}, {"relu", 0, 0, 0},
+    CONV(72, 1, 1), {"batch_norm", 0, 0, 0}, {"relu6", 0, 0, 0},
+    {"depthwise", 0, 3, 1}, {"batch_norm", 0, 0, 0}, {"silu", 0, 0, 0},
+    {"depthwise", 0, 3, 2}, {"batch_norm", 0, 0, 0}, {"gelu", 0, 0, 0},
+    {"save", 0, 0, 0}, CONV(20, 3, 1), NORM, {"join", 0, 0, 0},
+    {"max_pool", 0, 3, 2}, CONV(40, 3, 1), NORM, {"avg_pool", 0, 2, 2},
+    {"global_avg_pool", 0, 0, 0}, END(30),
+};
+static const struct layer heavy[] = { /* from 3 x 36 x 36 */
+    {"flatten", 0, 0, 0}, {"linear", 5200, 0, 0}, {"relu", 0, 0, 0},
+    {"linear", 900, 0, 0}, {"relu", 0, 0, 0}, {"linear", 60, 0, 0},
+};
+
 #define MOMENTUM "sgd:momentum=0.9", 1
 #define ADAM "adamw", 2
 #define LAYERS(x) (x), sizeof(x) / sizeof((x)[0])
@@ -165,6 +182,8 @@ struct probe {
     int slots;
     bool bf16; /* too */
 };
+/* The batch of `large` is for so much of a cache. */
+enum { SHARE = 16 << 20, MOST_TIMES = 4 };
 static const struct probe probes[] = {
     {NULL, 12, 40, LAYERS(residual), MOMENTUM, true},
     {NULL, 3, 40, LAYERS(residual), MOMENTUM, false},
@@ -192,6 +211,8 @@ static const struct probe probes[] = {
     {NULL, 1, 40, LAYERS(volumes), MOMENTUM, false},
     {NULL, 6, 36, LAYERS(functions), ADAM, true},
     {NULL, 6, 112, LAYERS(functions), MOMENTUM, false}, /* beyond caches */
+    {NULL, 4, 208, LAYERS(large), MOMENTUM, true},
+    {NULL, 5, 36, LAYERS(heavy), MOMENTUM, false},
     {"gpt:layers=1,hidden=192,heads=4,vocab=100,seq=96", 6, 0, NULL, 0, ADAM,
      true},
     {"gpt:layers=1,hidden=320,heads=5,vocab=1000,seq=160", 6, 0, NULL, 0, ADAM,
@@ -489,11 +510,20 @@ static enum pdl_status chain(pdl_arena *a, const struct probe *p,
     return pdl_build_end(c.b, out, err);
 }
 
+/* As many samples as make the arrays larger than the caches. */
+static int64_t batch_of(const struct probe *p, int64_t cache)
+{
+    int64_t times = p->layers == large ? (cache + SHARE - 1) / SHARE : 1;
+
+    return p->batch * (times < 1 ? 1 : times > MOST_TIMES ? MOST_TIMES : times);
+}
+
 enum pdl_status run_probe_open(pdl_arena *a, bool device, int which,
-                               struct run_probe *out, struct pdl_err *err)
+                               int64_t cache, struct run_probe *out,
+                               struct pdl_err *err)
 {
     const struct probe *p = probe_at(device, which, &out->bf16);
-    struct pdl_plan_options opt = {.batch = p->batch,
+    struct pdl_plan_options opt = {.batch = batch_of(p, cache),
                                    .dtype = out->bf16 ? PDL_BF16 : PDL_F32};
     struct pdl_model_options mo = {.dims = NULL};
     struct pdl_strategy *s = PDL_NEW(a, struct pdl_strategy, 1);

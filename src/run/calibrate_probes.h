@@ -13,7 +13,9 @@ struct run_probe {
 };
 /* Those of the host, or larger ones for devices. */
 int run_probes(bool device);
+/* cache: a rank's share of the last one; some networks are larger than it. */
 enum pdl_status run_probe_open(pdl_arena *a, bool device, int which,
-                               struct run_probe *out, struct pdl_err *err);
+                               int64_t cache, struct run_probe *out,
+                               struct pdl_err *err);
 
 #endif

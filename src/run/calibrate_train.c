@@ -37,19 +37,32 @@ struct watch {
 
 /* ---- caches ----------------------------------------------------------- */
 
+static struct pdl_cache last_cache(void)
+{
+    struct pdl_cache l = pdl_last_cache(PDL_CACHES);
+
+    l.bytes = l.bytes > 0 ? l.bytes : 32 << 20;
+    return l;
+}
+
+static int64_t share_of_cache(const struct calibration *c)
+{
+    struct pdl_cache l = last_cache();
+
+    return l.bytes / (c->ranks < l.cpus ? c->ranks : l.cpus);
+}
+
 /* What a probe computed a pass ago still lies in the caches; in a network of
  * real size it does not. So they are swept out between passes, but for networks
  * that are small anyway: a quarter of a rank's share holds all of them. */
 static void make_sweep(const struct calibration *c, struct watch *w,
                        const pdl_trainer *t)
 {
-    struct pdl_cache l = pdl_last_cache(PDL_CACHES);
-    int sharers = c->ranks < l.cpus ? c->ranks : l.cpus;
     struct pdl_train_memory m;
 
     pdl_trainer_memory(t, &m);
-    w->sweep_bytes = l.bytes > 0 ? l.bytes : 32 << 20;
-    if (!w->device && m.taken > w->sweep_bytes / sharers / 4)
+    w->sweep_bytes = last_cache().bytes;
+    if (!w->device && m.taken > share_of_cache(c) / 4)
         w->sweep = malloc((size_t)w->sweep_bytes);
 }
 
@@ -367,7 +380,8 @@ static enum pdl_status probe(const struct calibration *c, pdl_comm *one,
                       .warm = run_repeats(c, WARM),
                       .steps = run_repeats(c, STEPS),
                       .device = c->device != NULL};
-    enum pdl_status st = run_probe_open(a, *c->large, which, &p, err);
+    enum pdl_status st =
+        run_probe_open(a, *c->large, which, share_of_cache(c), &p, err);
 
     if (st != PDL_OK)
         return st;
