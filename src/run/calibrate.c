@@ -219,7 +219,7 @@ static int calibrate(const struct pdl_args *args)
 #endif
     st = pdl_comm_create(MPI_COMM_WORLD, NULL, &c.comm, &err);
     rc = st == PDL_OK ? measure(&c, &err) : run_fail(st, &err);
-    if (rc != EXIT_OK)
+    if (rc != EXIT_OK && c.ranks > 1)
         MPI_Abort(MPI_COMM_WORLD, rc); /* others may wait for ever */
     pdl_comm_destroy(c.comm);
     MPI_Finalize();

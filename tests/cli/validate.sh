@@ -24,6 +24,8 @@ echo "$runs" | awk '/are in order$/ { print "ranking", ($1 >= .9 * $3 ? "reaches
     awk '/ rows  *accuracy / { kind = $1 }
         kind == "model" && $1 == "resnet50" { print "layers", ($5 + 0 <= 15 ? "reach" : "miss"), "15 %" }'
 "$paradl" validate; echo "rc $?"
+"$paradl" validate lenet5 --system abci-v100 --strategy data=1 --steps 1; echo "rc $?"
+"$paradl" validate lenet5 --system abci-v100 --strategy data=1 --device nosuch; echo "rc $?"
 "$paradl" validate --measured nofile.json; echo "rc $?"
 "$paradl" validate --measured "$d/runs.json" --select modle=x; echo "rc $?"
 "$paradl" validate --measured "$d/runs.json" --select model=none; echo "rc $?"

@@ -42,7 +42,7 @@ static const struct pdl_opt opts[] = {
     {"batch", 0, PDL_OPT_COUNT, AT(here.batch), "B", NULL,
      "with MODEL: samples of one step (32)"},
     {"steps", 0, PDL_OPT_COUNT, AT(here.steps), "N", NULL,
-     "with MODEL: steps to run (8; 48 on a device, whose clock settles)"},
+     "with MODEL: steps, from 2 on (8; 48 on a device, whose clock settles)"},
     {"precision", 0, PDL_OPT_TEXT, AT(here.precision), "NAME", "fp32|bf16",
      "with MODEL: of the arithmetic (fp32)"},
     {"device", 0, PDL_OPT_TEXT, AT(here.device), "NAME", NULL,
@@ -141,6 +141,9 @@ static enum pdl_status sensible(const struct pdl_args *args,
             pdl_opt_given(&cli_validate, args, some[i].name))
             return pdl_fail(err, PDL_EINVAL, "--%s does not go with %s",
                             some[i].name, said);
+    if (what == HERE && o->here.steps == 1)
+        return pdl_fail(err, PDL_EINVAL,
+                        "--steps: from 2: the first is not measured");
     return PDL_OK;
 }
 

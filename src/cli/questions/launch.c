@@ -229,6 +229,19 @@ static void mute_errors(void)
         dup2(fd, STDERR_FILENO);
 }
 
+/* It has said why; whose fault that is stays as it was. */
+static enum pdl_status how_it_ended(int status, int64_t ranks,
+                                    struct pdl_err *err)
+{
+    bool input = WIFEXITED(status) && WEXITSTATUS(status) == EXIT_INPUT;
+
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        return PDL_OK;
+    return pdl_fail(err, input ? PDL_EINVAL : PDL_ENOENV,
+                    "measuring on %d rank%s failed", ranks < 1 ? 1 : (int)ranks,
+                    ranks < 2 ? "" : "s");
+}
+
 static enum pdl_status capture(const struct pdl_cmd *cmd,
                                const struct pdl_args *args, int64_t ranks,
                                bool mute, struct pdl_buf *out,
@@ -262,10 +275,7 @@ static enum pdl_status capture(const struct pdl_cmd *cmd,
     close(fd[0]);
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
         ;
-    if (st == PDL_OK && (!WIFEXITED(status) || WEXITSTATUS(status) != 0))
-        st = pdl_fail(err, PDL_ENOENV, "measuring on %d ranks failed",
-                      (int)ranks);
-    return st;
+    return st == PDL_OK ? how_it_ended(status, ranks, err) : st;
 }
 
 enum pdl_status cli_capture(const struct pdl_cmd *cmd,
