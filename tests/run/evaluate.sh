@@ -40,5 +40,15 @@ evaluate --checkpoint "$dir" 2>/dev/null
 [ $? = 3 ] || fail "a folder without checkpoints is no error"
 evaluate --checkpoint "$dir/ck" --device none 2>/dev/null
 [ $? = 3 ] || fail "a device that is not there is no error"
+# weights from two places are refused, from none said; so are too many threads
+evaluate --checkpoint "$dir/ck" --weights "$dir/w.safetensors" 2>/dev/null
+[ $? = 2 ] || fail "weights from two places are no error"
+evaluate --threads 4097 2>/dev/null
+[ $? = 2 ] || fail "4097 threads are no error"
+"$paradl" evaluate "$model" --data digits --test-samples 8 2>"$dir/err" >"$dir/out"
+grep -q 'training begins with' "$dir/err" || fail "no weights: $(cat "$dir/err")"
+"$paradl" evaluate "$model" --data digits --test-samples 8 --weights "$dir/w.safetensors" \
+    2>"$dir/err" >"$dir/out"
+[ ! -s "$dir/err" ] || fail "weights: $(cat "$dir/err")"
 [ $bad = 0 ] && echo "evaluate agrees with train: loss $loss, accuracy $right"
 exit $bad

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { MAX_RANKS = 100000, RESTARTS = 3 };
+enum { MAX_RANKS = 100000, MAX_THREADS = 4096, RESTARTS = 3 };
 
 /* ---- the plan ---------------------------------------------------------- */
 
@@ -276,7 +276,7 @@ static enum pdl_status check_values(const struct pdl_args *args,
                                     struct pdl_err *err)
 {
     const struct train_options *o = args->opts;
-    enum { MOST = 1 << 20 }; /* threads; checkpoints */
+    enum { MOST = 1 << 20 }; /* checkpoints */
 
     if (o->memory < 1 && pdl_opt_given(&cli_train, args, "memory"))
         return pdl_fail(err, PDL_EINVAL, "--memory: more than 0 bytes");
@@ -287,9 +287,11 @@ static enum pdl_status check_values(const struct pdl_args *args,
     if (!(o->label_smoothing >= 0 && o->label_smoothing < 1))
         return pdl_fail(err, PDL_EINVAL,
                         "--label-smoothing: from 0 to below 1");
-    if (o->threads > MOST || o->keep > MOST)
-        return pdl_fail(err, PDL_EINVAL, "--%s: at most %d",
-                        o->threads > MOST ? "threads" : "keep", (int)MOST);
+    if (o->threads > MAX_THREADS)
+        return pdl_fail(err, PDL_EINVAL, "--threads: at most %d",
+                        (int)MAX_THREADS);
+    if (o->keep > MOST)
+        return pdl_fail(err, PDL_EINVAL, "--keep: at most %d", (int)MOST);
     if (o->on_nan && strcmp(o->on_nan, "rollback") == 0 && !o->checkpoint)
         return pdl_fail(err, PDL_EINVAL,
                         "--on-nan rollback is for --checkpoint DIR");
@@ -470,27 +472,38 @@ const struct pdl_cmd cli_plan_run = {
     .run = run_plan,
 };
 
+static enum pdl_status check_evaluate(const struct train_options *o, int npos,
+                                      struct pdl_err *err)
+{
+    if (!o->data || (npos == 0) == (o->plan == NULL)) {
+        pdl_fail(err, PDL_EINVAL,
+                 "evaluate needs MODEL (or --plan FILE) and --data");
+        pdl_hint(err, "see 'paradl evaluate --help'");
+        return PDL_EINVAL;
+    }
+    if (o->checkpoint && o->load)
+        return pdl_fail(err, PDL_EINVAL,
+                        "weights of --checkpoint or of --weights, not both");
+    if (o->ranks > MAX_RANKS || o->threads > MAX_THREADS)
+        return pdl_fail(err, PDL_EINVAL, "--%s: at most %d",
+                        o->ranks > MAX_RANKS ? "ranks" : "threads",
+                        (int)(o->ranks > MAX_RANKS ? MAX_RANKS : MAX_THREADS));
+    return PDL_OK;
+}
+
 static int evaluate(const struct pdl_args *args)
 {
-    struct train_options *o = args->opts;
+    const struct train_options *o = args->opts;
     struct pdl_err err = {"", ""};
     struct cli_handover h;
     enum pdl_status st;
     int rc;
 
-    if (!o->data || (args->npos == 0) == (o->plan == NULL) ||
-        (o->checkpoint && o->load)) {
-        pdl_fail(&err, PDL_EINVAL,
-                 "evaluate needs MODEL (or --plan FILE), --data, and weights "
-                 "of --checkpoint or --weights");
-        pdl_hint(&err, "see 'paradl evaluate --help'");
+    if (check_evaluate(o, args->npos, &err) != PDL_OK)
         return cli_usage(&err);
-    }
-    if (o->ranks > MAX_RANKS || o->threads > MAX_RANKS) {
-        pdl_fail(&err, PDL_EINVAL, "--%s: from 1 to %d",
-                 o->ranks > MAX_RANKS ? "ranks" : "threads", (int)MAX_RANKS);
-        return cli_usage(&err);
-    }
+    if (!o->checkpoint && !o->load && !args->quiet)
+        fprintf(stderr, "paradl: neither --checkpoint nor --weights: the "
+                        "weights are those that training begins with\n");
     st = cli_handover_open(&h, &err);
     if (st != PDL_OK)
         return cli_fail(st, &err);

@@ -213,7 +213,7 @@ static enum pdl_status check(struct loading *l)
             continue;
         if (!l->how->partial) {
             pdl_fail(l->err, PDL_EINVAL, "%s", why);
-            pdl_hint(l->err, "--partial leaves such weights as initialised");
+            pdl_hint(l->err, "train --partial leaves such weights alone");
             return PDL_EINVAL;
         }
         l->left[i] = true;
