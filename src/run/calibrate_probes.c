@@ -183,7 +183,7 @@ struct probe {
     bool bf16; /* too */
 };
 /* The batch of `large` is for so much of a cache. */
-enum { SHARE = 16 << 20, MOST_TIMES = 4 };
+enum { SHARE = 16 << 20 };
 static const struct probe probes[] = {
     {NULL, 12, 40, LAYERS(residual), MOMENTUM, true},
     {NULL, 3, 40, LAYERS(residual), MOMENTUM, false},
@@ -510,12 +510,15 @@ static enum pdl_status chain(pdl_arena *a, const struct probe *p,
     return pdl_build_end(c.b, out, err);
 }
 
-/* As many samples as make the arrays larger than the caches. */
+/* As many samples as make the arrays larger than a rank's share of the cache:
+ * where many ranks share it, one is enough, and memory may be short. */
 static int64_t batch_of(const struct probe *p, int64_t cache)
 {
-    int64_t times = p->layers == large ? (cache + SHARE - 1) / SHARE : 1;
+    int64_t n = (p->batch * cache + SHARE - 1) / SHARE, most = p->batch * 4;
 
-    return p->batch * (times < 1 ? 1 : times > MOST_TIMES ? MOST_TIMES : times);
+    if (p->layers != large)
+        return p->batch;
+    return n < 1 ? 1 : n > most ? most : n;
 }
 
 enum pdl_status run_probe_open(pdl_arena *a, bool device, int which,
