@@ -22,6 +22,8 @@ static enum pdl_status no_layer(const struct pdl_model *m, const char *name,
 {
     struct pdl_suggest s;
 
+    if (m->nnodes == 0)
+        return pdl_fail(err, PDL_EINVAL, "%s has no layers", m->name);
     pdl_fail(err, PDL_EINVAL, "strategy: %s has no layer '%.80s'", m->name,
              name);
     pdl_suggest_init(&s, name);

@@ -33,3 +33,6 @@ say $paradl calibrate --fit text --base abci-v100
 say $paradl calibrate -o folder
 say $paradl validate $digits --report no/such.html
 say $paradl validate $digits --steps 0
+say $paradl validate $digits --system abci-v100 --strategy data=1 --steps 1
+say $paradl train "$data/../fuzz/corpus/onnx/if_seq.onnx" --data synthetic --steps 1
+say $paradl evaluate $digits --data synthetic --threads 4097
