@@ -102,20 +102,28 @@ static int layers_of(const struct pdl_plan *p, int stage)
 static void frameworks_deal_layers_their_way(void **st)
 {
     static const struct {
+        const char *sizes;
         enum pdl_split split;
         int layers[4];
     } cases[] = {
-        {PDL_SPLIT_BLOCKS, {2, 3, 2, 3}},
-        {PDL_SPLIT_GREEDY, {3, 3, 3, 1}},
+        {"layers=10,vocab=512", PDL_SPLIT_BLOCKS, {2, 3, 2, 3}},
+        {"layers=10,vocab=512", PDL_SPLIT_GREEDY, {3, 3, 3, 1}},
+        {"layers=11,vocab=2048", PDL_SPLIT_GREEDY, {3, 3, 3, 2}},
+        /* the head is 2.6 blocks of work */
+        {"layers=11,vocab=2048", PDL_SPLIT_EVEN, {3, 4, 3, 1}},
+        {"layers=12,vocab=2048", PDL_SPLIT_EVEN, {3, 3, 3, 3}},
+        {"layers=12,vocab=2048", PDL_SPLIT_WORK, {3, 4, 4, 1}},
     };
     pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
 
     (void)st;
-    for (int c = 0; c < 2; c++) {
-        const struct pdl_plan *p = lower_split(
-            a, "gpt:layers=10,hidden=64,heads=4,ffn=256,vocab=512,seq=16",
-            "pipe=4(1f1b,m=4)", 4, cases[c].split);
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+        const struct pdl_plan *p;
+        char model[96];
 
+        snprintf(model, sizeof model, "gpt:hidden=64,heads=4,ffn=256,seq=16,%s",
+                 cases[c].sizes);
+        p = lower_split(a, model, "pipe=4(1f1b,m=4)", 4, cases[c].split);
         assert_int_equal(p->nstages, 4);
         assert_int_equal(pdl_plan_check(p, NULL), PDL_OK);
         for (int s = 0; s < 4; s++)

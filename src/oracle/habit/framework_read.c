@@ -28,19 +28,20 @@ enum pdl_status oracle_framework_want(const struct framework_reader *r,
 static enum pdl_status read_split(const struct framework_reader *r,
                                   const struct pdl_doc *d, enum pdl_split *out)
 {
-    static const char *const words[] = {"work", "blocks", "greedy"};
+    static const char *const words[] = {"work", "blocks", "greedy", "even"};
+    enum { WORDS = sizeof words / sizeof words[0] };
     const char *text = "";
     enum pdl_status st = pdl_doc_str(d, &text, r->err);
 
     if (st != PDL_OK)
         return st;
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < WORDS; i++)
         if (strcmp(words[i], text) == 0) {
             *out = (enum pdl_split)i;
             return PDL_OK;
         }
     pdl_doc_fail(d, r->err, "split: '%.40s' is not known", text);
-    pdl_hint(r->err, "one of work, blocks, greedy");
+    pdl_hint(r->err, "one of work, blocks, greedy, even");
     return PDL_EPARSE;
 }
 

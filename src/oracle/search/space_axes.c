@@ -96,7 +96,8 @@ void oracle_axes_make(const struct oracle_family *f,
         .opt = opt,
         .words = axes,
         .nwords = sizeof axes / sizeof axes[0],
-        .even = f->plan.split == PDL_SPLIT_BLOCKS,
+        .even = f->plan.split == PDL_SPLIT_BLOCKS ||
+                f->plan.split == PDL_SPLIT_EVEN,
         .overlap = !(w && w->no_overlap),
         .offload = h->pcie_bytes_per_s > 0 && h->memory_bytes_per_s > 0 &&
                    opt->offload != PDL_OFFLOAD_NONE,
