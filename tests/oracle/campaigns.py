@@ -5,8 +5,8 @@ A campaign is what one group measured with one program, whatever files and sets
 its runs are in. Each is projected as the program is, with the intervals that the
 program prints, and with those it would print had it seen nothing of the
 campaign (--leave-out: its evidence is not counted). Held: the mean over
-campaigns of the error and of both coverages, and the median half-width where
-runs of other campaigns share all features.
+campaigns of the error and of both coverages, and the median half-width of runs
+left out where other campaigns share framework and kind of network.
 
 Where the files beside the sources (../shared/data/runs) are not there, only
 campaigns of tests/data/oracle take part, nothing is held, and it is skipped.
@@ -48,6 +48,7 @@ SHARED = [os.path.join(DATA, x) for x in
 # reached, rounded up (doc/accuracy.md); wanted are 15 % and 0.7 to 0.92
 MEAN_ERROR = 12
 COVERAGE = (0.70, 0.92)
+HALF_WIDTH = 20
 # of verdicts on memory, those that are right and the mean of both kinds; how
 # much of the best measured throughput what one would choose has
 VERDICTS = (0.97, 0.96)
@@ -180,6 +181,24 @@ def pairs(by, files):
     return rate.get(0, 0) > 0.65 or rate.get(2, 1) < 0.7
 
 
+def wide(left):
+    """The median half-width, in %, of runs left out of which another campaign
+    has the framework and the kind of network."""
+    def like(row):
+        key = row["features"].split("/")
+        return key[0], key[2]
+
+    who = {}
+    for name, rows in left.items():
+        for r in rows:
+            who.setdefault(like(r), set()).add(name)
+    found = [math.expm1(width(r)) for name, rows in left.items() for r in rows
+             if who[like(r)] - {name}]
+    print(f"half-width of {len(found)} runs left out with evidence: median "
+          f"{100 * statistics.median(found):.1f} %")
+    return 100 * statistics.median(found)
+
+
 def stale(by):
     """Rows of the compiled-in evidence that are not those of today: features
     changed, or runs, and tools/make-evidence.py was not run."""
@@ -213,6 +232,7 @@ def main():
         print("SKIPPED: no published runs beside the sources:", DATA)
         return 77
     bad = len(refused) + (mean[1] > MEAN_ERROR) + stale(by)
+    bad += wide(left) > HALF_WIDTH
     bad += pairs(by, files)
     bad += verdicts(validate(sys.argv[1], SHARED[3])[0], SHARED[3])
     bad += any(not COVERAGE[0] <= x <= COVERAGE[1] for x in mean[3:5])
