@@ -181,6 +181,20 @@ static enum pdl_status read_file(struct load *l, const struct pdl_model **out,
     return f->read(l, out, err);
 }
 
+/* "config.json:seq=4096": parameters of a file, as those of the zoo are. */
+static void hint_dims(const char *spec, struct pdl_err *err)
+{
+    for (const char *c = strchr(spec, ':'); c; c = strchr(c + 1, ':')) {
+        char file[160];
+        int n = snprintf(file, sizeof file, "%.*s", (int)(c - spec), spec);
+        struct stat info;
+
+        if (n > 0 && (size_t)n < sizeof file && stat(file, &info) == 0)
+            pdl_hint(err, "sizes of a file are set apart: %s --dim %s", file,
+                     c + 1);
+    }
+}
+
 static bool is_zoo(const char *spec)
 {
     const struct pdl_zoo_entry *e;
@@ -224,6 +238,8 @@ enum pdl_status pdl_model_load(pdl_arena *a, const char *spec,
     const struct pdl_model *family = NULL;
     enum pdl_status st = load(a, spec, opt, out, err);
 
+    if (st != PDL_OK)
+        hint_dims(spec, err);
     if (st == PDL_OK && opt && opt->families &&
         strcmp((*out)->source, "ONNX") == 0)
         st = pdl_model_family(a, *out, &family, err);

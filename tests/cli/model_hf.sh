@@ -14,6 +14,7 @@ cat >config.json <<'END'
 END
 say $paradl model show config.json
 say $paradl model show config.json --dim seq=16 --layers
+say $paradl model show config.json:seq=16
 say $paradl model show config.json --dim seq=16 --json
 sed 's/"num_attention_heads": 8/"num_attention_heads": 7/' config.json >a.json
 say $paradl model show a.json

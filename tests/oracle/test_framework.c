@@ -165,6 +165,9 @@ static void unknown_names_are_refused_with_a_hint(void **st)
     assert_non_null(strstr(err.hint, "megatron, "));
     assert_int_not_equal(pdl_framework_open(a, "/nowhere.yaml", &f, &err),
                          PDL_OK);
+    /* as its launch files are called */
+    assert_int_equal(pdl_framework_open(a, "deepspeed", &f, &err), PDL_OK);
+    assert_string_equal(pdl_framework_name(f), "megatron-deepspeed");
     assert_string_equal(pdl_framework_name(NULL), "none");
     assert_int_equal(pdl_framework_split(NULL), PDL_SPLIT_WORK);
     pdl_arena_destroy(a);

@@ -38,6 +38,23 @@ static void hint_all(struct pdl_err *err)
     pdl_hint(err, "one of %s; a file ends in .yaml", list);
 }
 
+/* By the name of the launch files that it writes; false: none does. */
+static bool by_export(pdl_arena *a, const char *name,
+                      const struct pdl_framework **out)
+{
+    const struct pdl_framework *f;
+    const struct pdl_builtin *b;
+
+    for (int i = 0; (b = pdl_framework_builtin(i)) != NULL; i++)
+        if (pdl_framework_read(a, (struct pdl_bytes){b->text, b->len}, b->name,
+                               &f, NULL) == PDL_OK &&
+            f->runs.exporter && strcmp(f->runs.exporter, name) == 0) {
+            *out = f;
+            return true;
+        }
+    return false;
+}
+
 enum pdl_status pdl_framework_open(pdl_arena *a, const char *name,
                                    const struct pdl_framework **out,
                                    struct pdl_err *err)
@@ -58,6 +75,8 @@ enum pdl_status pdl_framework_open(pdl_arena *a, const char *name,
                                       b->name, out, err);
         pdl_suggest_try(&s, b->name);
     }
+    if (by_export(a, name, out))
+        return PDL_OK;
     pdl_fail(err, PDL_EINVAL, "no such framework: '%.60s'", name);
     if (pdl_suggest_best(&s))
         pdl_hint(err, "did you mean '%s'?", pdl_suggest_best(&s));
