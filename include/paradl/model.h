@@ -149,8 +149,9 @@ struct pdl_model {
     const char *inexact; /* what is computed otherwise than there; NULL */
     struct pdl_router router;
     int64_t tokens;       /* sequence length of a sample, 0 for images */
-    int64_t most_tokens;  /* its file allows so many, and nobody chose fewer; 0:
-                             'tokens' is what was asked for or the file's own */
+    int64_t most_tokens;  /* its file allows so many, and nobody chose fewer, or
+                             more were asked for; 0: 'tokens' is what was asked
+                             for or the file's own */
     int64_t source_nodes; /* nodes as the file counts them; -1: ours */
     int nunknown;         /* operators we do not know, each name once */
     const char *const *unknown_ops;

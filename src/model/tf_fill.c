@@ -280,12 +280,12 @@ static int64_t tokens_of(struct fill *s, const struct model_tf_choice *choice,
                          "a sequence of %lld is longer than the %lld positions "
                          "the model has learned",
                          (long long)choice->seq, (long long)most);
-    if (choice->seq)
-        return choice->seq;
-    if (most <= MODEL_SEQ_DEFAULT)
+    if (!choice->seq && most <= MODEL_SEQ_DEFAULT)
         return most;
-    out->most_tokens = most;
-    return MODEL_SEQ_DEFAULT;
+    /* rotary positions go on, but nobody trained them; ALiBi's do */
+    if (!choice->seq || (choice->seq > most && get(s, "", "rope")))
+        out->most_tokens = most;
+    return choice->seq ? choice->seq : MODEL_SEQ_DEFAULT;
 }
 
 static void check_stack(struct fill *s, const struct model_tf_stack *out)

@@ -46,7 +46,7 @@ $paradl project resnet50 --system abci-v100 --strategy data=16 --batch 1024 --fr
 $paradl project resnet50 --system abci-v100 --strategy data=4 --batch 64 --evidence nosuch.json >/dev/null; echo "rc $?"
 # what was assumed of a configuration: the tokens, and a kind that is not known
 sed 's/"llama"/"llamb"/' $data/hf/llama-3.1-8b-instruct.json >own.json
-for dim in batch=1 seq=8192; do
+for dim in batch=1 seq=8192 seq=262144; do
     $paradl project own.json --system dgx-h100 --strategy data=8 --batch 64 \
         --framework megatron --dim $dim | grep -A1 -E "model_type|tokens are"
 done

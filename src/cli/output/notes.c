@@ -208,8 +208,11 @@ static void note_model(const struct pdl_model *m, struct cli_notes *out)
                      i == 2 && m->nunknown > 3 ? "; nor are others" : "", out);
     if (m->most_tokens) {
         snprintf(note, sizeof note,
-                 "sequences of %lld tokens are assumed, the model takes %lld: "
-                 "--dim seq=N says how long yours are",
+                 m->tokens > m->most_tokens
+                     ? "sequences of %lld tokens are longer than the %lld that "
+                       "the model takes"
+                     : "sequences of %lld tokens are assumed, the model takes "
+                       "%lld: --dim seq=N says how long yours are",
                  (long long)m->tokens, (long long)m->most_tokens);
         cli_note(out, note);
     }
