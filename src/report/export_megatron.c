@@ -78,6 +78,8 @@ static enum pdl_status check(const struct report_launch *l, struct pdl_err *err)
         {c->expert > 1 && g->experts == 0, "expert needs a model with experts"},
         {g->experts > 0 && g->experts % c->expert != 0,
          "experts must divide by expert"},
+        {g->experts > 0 && c->tensor > 1 && !s->seq,
+         "networks with experts want +seq with tensor"},
         {s->schedule == PDL_SCHEDULE_GPIPE && c->pipe > 1,
          "it runs 1f1b or interleaved, not gpipe"},
         {s->schedule > PDL_SCHEDULE_INTERLEAVED,
@@ -193,6 +195,25 @@ static void latent_args(const struct report_gpt *g, struct pdl_sink *out)
     pdl_puts(out, ")\n");
 }
 
+/* Where the experts are: whole ones on all ranks, those of tensor too, of which
+ * each sends its shards of sequences (so they are priced); or, where there are
+ * too few for that, each cut over the tensor ranks. Between nodes a token goes
+ * once to each. */
+static void expert_ranks(const struct report_launch *l, struct pdl_sink *out)
+{
+    const struct report_cut *c = &l->cut;
+    bool whole = c->expert > 1 && l->gpt.experts % (c->expert * c->tensor) == 0;
+    bool far =
+        c->expert > 1 && c->expert * c->tensor > l->job->system->node.pes;
+
+    flag(out, far ? "--moe-token-dispatcher-type flex"
+                  : "--moe-token-dispatcher-type alltoall");
+    flag_if(out, far, "--moe-flex-dispatcher-backend hybridep");
+    flag_int(out, "--expert-model-parallel-size",
+             whole ? c->expert * c->tensor : c->expert);
+    flag_int(out, "--expert-tensor-parallel-size", whole ? 1 : c->tensor);
+}
+
 static void expert_args(const struct report_launch *l, struct pdl_sink *out)
 {
     const struct pdl_router *r = &l->job->model->router;
@@ -221,9 +242,7 @@ static void expert_args(const struct report_launch *l, struct pdl_sink *out)
                    (long long)g->dense_layers,
                    (long long)(g->layers - g->dense_layers));
     flag(out, "--moe-grouped-gemm");
-    flag(out, "--moe-token-dispatcher-type alltoall");
-    flag_int(out, "--expert-model-parallel-size", l->cut.expert);
-    flag_int(out, "--expert-tensor-parallel-size", l->cut.tensor);
+    expert_ranks(l, out);
     pdl_puts(out, ")\n");
 }
 

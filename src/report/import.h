@@ -12,6 +12,8 @@ struct report_setup {
     const char *layout;   /* of Megatron's pipeline, as it is written */
     int64_t world, nodes, per_node;
     int64_t tensor, pipe, virtual_stages, layers_per_virtual, context, expert;
+    int64_t expert_tensor; /* ranks that cut an expert; 0: as tensor */
+    bool tokens_once;      /* a token travels to a node once */
     int64_t zero, zero_group;
     int64_t micro_batch, global_batch, accumulation;
     bool seq, overlap, fp16, bf16, fp8, fp4, tf32, fp32;

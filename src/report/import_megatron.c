@@ -33,6 +33,8 @@ static const struct flag flags[] = {
      NULL},
     {"--context-parallel-size", COUNT, AT(context), NULL},
     {"--expert-model-parallel-size", COUNT, AT(expert), NULL},
+    {"--expert-tensor-parallel-size", COUNT, AT(expert_tensor), NULL},
+    {"--moe-token-dispatcher-type", WORDS, AT(tokens_once), "flex"},
     {"--sequence-parallel", YES, AT(seq), NULL},
     {"--tp-comm-overlap", YES, AT(async_tensor), NULL},
     {"--decoder-first-pipeline-num-layers", COUNT, AT(first_layers), NULL},
@@ -278,12 +280,31 @@ static enum pdl_status apply(const struct report_words *s, int i,
     return PDL_OK;
 }
 
+/* Experts lie on tensor ranks first: a plan cuts them over these, whole or not,
+ * and has an axis of what is beyond. */
+static void settle_experts(struct report_setup *s, struct pdl_launch *out)
+{
+    int64_t tensor = s->tensor > 0 ? s->tensor : 1, ranks;
+
+    if (s->expert_tensor < 1 || s->expert_tensor == tensor ||
+        !pdl_mul64(s->expert > 0 ? s->expert : 1, s->expert_tensor, &ranks))
+        return;
+    if (ranks % tensor != 0)
+        report_note(out, "experts on some of the tensor ranks are taken as "
+                         "cut over all of them");
+    s->expert = ranks % tensor == 0 ? ranks / tensor : 1;
+}
+
 /* What follows from several flags together. */
 static void notes(const struct report_setup *s, struct pdl_launch *out)
 {
     if (s->recompute_full && s->recompute_layers > 1 && !s->recompute_block)
         report_note(out, "recomputing several layers at a time is taken as "
                          "each by itself");
+    if (s->expert > 1 && s->per_node > 0 && !s->tokens_once &&
+        s->expert > s->per_node / (s->tensor > 0 ? s->tensor : 1))
+        report_note(out, "tokens are taken to travel to a node once, as "
+                         "--moe-token-dispatcher-type flex sends them");
     if (s->latent && s->experts == 0)
         report_note(out, "latent attention is taken as ordinary attention");
 }
@@ -304,6 +325,7 @@ static enum pdl_status read(pdl_arena *a, struct pdl_bytes in, const char *name,
         return st;
     if (setup.nodes == 0 || setup.per_node == 0)
         report_sbatch(in, &setup.nodes, &setup.per_node);
+    settle_experts(&setup, out);
     notes(&setup, out);
     setup.tf32 = report_has(in, "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE=1");
     if (pes > 0)

@@ -135,8 +135,13 @@ static void megatron_rules_hold(const char *s)
     assert_true(cp == 1 || number(s, "--seq-length ") % (2 * cp) == 0);
     assert_int_equal(number(s, "--num-attention-heads ") % tp, 0);
     if (ep > 0) {
+        int64_t etp = number(s, "--expert-tensor-parallel-size ");
+
         assert_int_equal(number(s, "--num-experts ") % ep, 0);
-        assert_int_equal(dp % ep, 0);
+        assert_int_equal(dp * tp % (ep * etp), 0);
+        assert_true(tp == 1 || strstr(s, "--sequence-parallel"));
+        assert_int_equal(strstr(s, "-type flex") != NULL,
+                         ep > 1 && ep * etp > number(s, "--nproc-per-node "));
     }
     assert_true(!strstr(s, "--overlap-param-gather") ||
                 (strstr(s, "--overlap-grad-reduce") &&

@@ -46,7 +46,9 @@ static void what_is_exported_comes_back(void **state)
          "megatron", 64},
         {"gpt3-175b", "pipe=8(interleaved,m=16,v=2),data=4,tensor=8,zero=1",
          "megatron", 64},
-        {"mixtral-8x7b", "data=4,expert=8,tensor=2,zero=1,overlap=off",
+        {"mixtral-8x7b", "data=4,expert=8,tensor=2+seq,zero=1,overlap=off",
+         "megatron", 128},
+        {"qwen3-30b-a3b", "data=2,expert=16,tensor=2+seq,zero=1,overlap=off",
          "megatron", 128},
         {"llama3-8b", "data=4,context=2,tensor=4+seq,accumulate=4,zero=3",
          "megatron", 64},
@@ -198,6 +200,16 @@ static const struct {
          "--account-for-loss-in-pipeline-split "
          "--account-for-embedding-in-pipeline-split",
      "pipe=2(1f1b,m=2),data=4,overlap=off", 8},
+    /* experts span tensor ranks, or are cut by them */
+    {"megatron-args",
+     NET "--num-experts 8 --moe-router-topk 2 --sequence-parallel "
+         "--tensor-model-parallel-size 2 --expert-model-parallel-size 8 "
+         "--expert-tensor-parallel-size 1",
+     "data=1,expert=4,tensor=2+seq,overlap=off", 4},
+    {"megatron-args",
+     NET "--num-experts 8 --moe-router-topk 2 --sequence-parallel "
+         "--tensor-model-parallel-size 2 --expert-model-parallel-size 2",
+     "data=2,expert=2,tensor=2+seq,overlap=off", 4},
     /* some layers of a stage recompute */
     {"megatron-args",
      NET "--pipeline-model-parallel-size 2 --micro-batch-size 1 "
@@ -295,6 +307,10 @@ static void what_is_left_out_is_said(void **state)
         {"megatron-args", "--rampup-batch-size 16 16 5859375", "rampup"},
         {"megatron-args", "--moe-layer-recompute", "moe-layer-recompute"},
         {"megatron-args", "--moe-layer-freq 2", "experts"},
+        {"megatron-args",
+         "--nproc_per_node 4 --nnodes 2 --num-experts 8 "
+         "--expert-model-parallel-size 8 --moe-token-dispatcher-type alltoall",
+         "to a node once"},
         {"deepspeed",
          "{\"zero_optimization\":{\"stage\":3,\"offload_param\":"
          "{\"device\":\"cpu\"}}}",

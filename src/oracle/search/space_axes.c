@@ -99,6 +99,7 @@ void oracle_axes_make(const struct oracle_family *f,
         .even = f->plan.split == PDL_SPLIT_BLOCKS ||
                 f->plan.split == PDL_SPLIT_EVEN,
         .overlap = !(w && w->no_overlap),
+        .experts_seq = w && w->experts_span,
         .offload = h->pcie_bytes_per_s > 0 && h->memory_bytes_per_s > 0 &&
                    opt->offload != PDL_OFFLOAD_NONE,
         .most_zero = oracle_most_zero(w, opt),
@@ -133,6 +134,8 @@ static bool runs(const struct oracle_axes *x, const struct oracle_point *p)
         .activations = p->activations,
         .no_overlap = p->no_overlap};
 
+    if (x->experts_seq && x->experts > 1 && p->tensor > 1 && !p->seq)
+        return false;
     return oracle_framework_lacks(x->runs, &q) == FRAMEWORK_ALL;
 }
 

@@ -21,10 +21,11 @@ struct oracle_axes {
     int64_t heads;
     int64_t experts; /* 1: none */
     int64_t positions;
-    bool even;     /* the framework wants as many blocks in every stage */
-    bool overlap;  /* it may overlap */
-    bool offload;  /* the rates of copies to the host are known */
-    int most_zero; /* that the framework has */
+    bool even;        /* the framework wants as many blocks in every stage */
+    bool experts_seq; /* it has experts beside tensor ranks that share seq */
+    bool overlap;     /* it may overlap */
+    bool offload;     /* the rates of copies to the host are known */
+    int most_zero;    /* that the framework has */
     const struct pdl_abilities *runs; /* and all else */
     enum pdl_recompute recompute[ORACLE_RECOMPUTES];
 };
