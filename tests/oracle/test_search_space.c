@@ -129,6 +129,43 @@ static void every_kind_of_plan_is_found_where_it_runs(void **st)
     }
 }
 
+/* Layers that do not divide: interleaved where the launch file says how many
+ * each stage has, and no lane gets more. Experts: tensor ranks share
+ * sequences. */
+static void what_megatron_is_told(void **st)
+{
+    static const char seven[] = "llama:layers=7,hidden=1024,heads=16,ffn=4096,"
+                                "vocab=2048,seq=1024";
+    const struct {
+        const char *model, *framework, *has;
+        bool found;
+    } cases[] = {
+        {seven, "megatron", "v=2", true},
+        {seven, "megatron", "v=3", false},
+        {seven, "torchtitan", "interleaved", false},
+        {moe, "megatron", "tensor=2+seq", true},
+        {moe, "megatron", "tensor=2,", false},
+        {llama, "megatron", "tensor=2,", true},
+    };
+    const struct pdl_search_options all = {
+        .exhaustive = true, .top = 1000, .one_order = true};
+
+    (void)st;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+        struct pdl_search_result r = search(
+            a, &(struct asked){cases[i].model, cases[i].framework, -1, 2, 4},
+            &all);
+        bool found = false;
+
+        for (int64_t k = 0; k < r.n; k++)
+            found = found || strstr(r.list[k].strategy, cases[i].has);
+        if (found != cases[i].found)
+            fail_msg("%s: %s", cases[i].framework, cases[i].has);
+        pdl_arena_destroy(a);
+    }
+}
+
 /* Blocks that differ are lowered one by one, with the same choices: one or two
  * dense layers before those with experts. */
 static void choices_with(int dense)
@@ -260,6 +297,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plans_are_what_the_framework_runs_and_exports),
         cmocka_unit_test(every_kind_of_plan_is_found_where_it_runs),
+        cmocka_unit_test(what_megatron_is_told),
         cmocka_unit_test(blocks_that_differ_have_the_same_choices),
         cmocka_unit_test(the_best_of_a_better_machine_is_never_slower),
         cmocka_unit_test(progress_ends_at_its_total),

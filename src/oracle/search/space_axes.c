@@ -35,7 +35,8 @@ static const struct pdl_space_axis axes[] = {
     {"seq", "off|on (with tensor)"},
     {"micro-batch", "every divisor of batch / (data x expert)"},
     {"interleaving", "every number of stages a lane, v = 1 .. blocks / pipe "
-                     "(of frameworks that want equal stages: divisors); v > 1 "
+                     "(of frameworks that want equal stages: divisors, "
+                     "or as many blocks a lane as without, cut by work); v > 1 "
                      "where pipe divides the micro-batches"},
     {"recompute", "none|selective|full (selective-op of frameworks without "
                   "selective)"},
@@ -98,6 +99,7 @@ void oracle_axes_make(const struct oracle_family *f,
         .nwords = sizeof axes / sizeof axes[0],
         .even = f->plan.split == PDL_SPLIT_BLOCKS ||
                 f->plan.split == PDL_SPLIT_EVEN,
+        .by_work = f->plan.split == PDL_SPLIT_EVEN,
         .overlap = !(w && w->no_overlap),
         .experts_seq = w && w->experts_span,
         .offload = h->pcie_bytes_per_s > 0 && h->memory_bytes_per_s > 0 &&
@@ -285,6 +287,17 @@ struct oracle_values oracle_axes_micro(const struct oracle_axes *x,
     return out;
 }
 
+/* Does the framework take v stages a lane? Of those that are told the blocks of
+ * each, where no lane gets more of them than without. */
+static bool deals(const struct oracle_axes *x, int64_t pipe, int64_t v)
+{
+    int64_t layers = x->f->layers, stages = v * pipe;
+
+    return !x->even || layers % stages == 0 ||
+           (x->by_work &&
+            (layers + stages - 1) / stages * v <= (layers + pipe - 1) / pipe);
+}
+
 struct oracle_values oracle_axes_chunks(const struct oracle_axes *x,
                                         const struct oracle_point *p)
 {
@@ -295,7 +308,7 @@ struct oracle_values oracle_axes_chunks(const struct oracle_axes *x,
          p->pipe > 1 && m % p->pipe == 0 && v * p->pipe <= x->f->layers &&
          v * p->pipe <= ORACLE_MAX_STAGES;
          v++)
-        if (!x->even || x->f->layers % (v * p->pipe) == 0)
+        if (deals(x, p->pipe, v))
             add_value(&out, v);
     return out;
 }
