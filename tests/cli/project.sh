@@ -50,3 +50,6 @@ for dim in batch=1 seq=8192 seq=262144; do
     $paradl project own.json --system dgx-h100 --strategy data=8 --batch 64 \
         --framework megatron --dim $dim | grep -A1 -E "model_type|tokens are"
 done
+# layers that are alike are said once
+"$paradl" project moe:layers=12,hidden=256,heads=4,ffn=256,vocab=512,seq=128,experts=4 \
+    --system dgx-a100 --strategy tensor=2+seq --batch 4 | grep replicated

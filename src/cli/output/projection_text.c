@@ -4,6 +4,9 @@
  * meanwhile, the memory of a PE, and what the numbers rest on. */
 #include "cli/output/projection.h"
 
+#include <stdio.h>
+#include <string.h>
+
 static void line(const char *name, double v, enum pdl_unit unit, double share)
 {
     char buf[32];
@@ -106,6 +109,53 @@ static void print_swapped(const struct cli_job *j)
     pdl_buf_free(&text);
 }
 
+/* Equal but for numbers: said of another layer. */
+static bool is_alike(const char *a, const char *b)
+{
+    while (*a && *b) {
+        size_t n = strspn(a, "0123456789"), m = strspn(b, "0123456789");
+
+        if ((n > 0) != (m > 0) || (n == 0 && *a != *b))
+            return false;
+        a += n > 0 ? n : 1;
+        b += m > 0 ? m : 1;
+    }
+    return *a == *b;
+}
+
+/* Of these from one on, how many say the same; 0: one before it does. */
+static int count_alike(const struct pdl_plan *p, int of)
+{
+    int n = 0;
+
+    for (int i = 0; i < p->nfallbacks; i++)
+        if (is_alike(p->fallbacks[of], p->fallbacks[i])) {
+            if (i < of)
+                return 0;
+            n++;
+        }
+    return n;
+}
+
+/* What an axis does not cut, once for layers that are alike. */
+static void print_fallbacks(const struct pdl_plan *p)
+{
+    enum { MOST = 8 };
+    int said = 0;
+
+    for (int i = 0; i < p->nfallbacks && said < MOST; i++) {
+        int n = count_alike(p, i);
+        char note[160];
+
+        if (n == 0)
+            continue;
+        snprintf(note, sizeof note, n > 1 ? "%s (of %d layers)" : "%s",
+                 p->fallbacks[i], n);
+        cli_mark(CLI_WARN, "note:", note);
+        said++;
+    }
+}
+
 void cli_job_text(const struct cli_job *j)
 {
     const struct pdl_projection *x = &j->x;
@@ -143,6 +193,5 @@ void cli_job_text(const struct cli_job *j)
     cli_explain_text(j);
     cli_job_notes(j, &notes);
     cli_notes_text(&notes);
-    for (int i = 0; i < j->plan->nfallbacks && i < 8; i++)
-        cli_mark(CLI_WARN, "note:", j->plan->fallbacks[i]);
+    print_fallbacks(j->plan);
 }
