@@ -29,7 +29,6 @@
 #include "oracle/context.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { PARTS = 4, TURNS = 200, MAX_ROWS = 1024 };
@@ -387,13 +386,6 @@ double pdl_profile_estimate(const struct pdl_pe *pe,
     return answer(&q);
 }
 
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 /* A step's row: operations, nanoseconds of all of them one by one, bytes; and
  * the seconds of a step that goes by itself. */
 double oracle_watched(const struct pdl_pe *pe, const char *precision)
@@ -409,7 +401,7 @@ double oracle_watched(const struct pdl_pe *pe, const char *precision)
             each[n++] =
                 ((double)r->dims[1] * 1e-9 - r->seconds) / (double)r->dims[0];
     }
-    qsort(each, (size_t)n, sizeof each[0], ascending);
+    pdl_sort(each, n);
     return n > 0 ? fmax(each[n / 2], 0) : 0;
 }
 
