@@ -134,6 +134,14 @@ enum pdl_status pdl_karma_solve(pdl_arena *a, const struct pdl_karma *k,
                                 struct pdl_karma_plan *out,
                                 struct pdl_err *err);
 
+/* What a long chain's decisions lack: changes of one block and of two, as long
+ * as one is faster, a fraction of a second; and a better bound_s (prove.c),
+ * which takes as long for each distance. Nothing where the decisions are exact;
+ * groups stay as they are, and with them no bound is looked for. */
+void pdl_karma_polish(const struct pdl_karma *k, struct pdl_karma_plan *p);
+enum pdl_status pdl_karma_prove(pdl_arena *a, const struct pdl_karma *k,
+                                struct pdl_karma_plan *p, struct pdl_err *err);
+
 /* The same decision for all blocks, and earlier methods as decisions. */
 struct pdl_karma_policy {
     const char *name, *source;

@@ -12,7 +12,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { GRID = 6, MIXES = (GRID + 1) * (GRID + 2) / 2 };
+enum { GRID = 6, MIXES = (GRID + 1) * (GRID + 1) };
 enum { WAYS = PDL_KARMA_NCHOICES - 1 }; /* of a block to give bytes */
 
 struct item {
@@ -21,10 +21,11 @@ struct item {
     double cost;
 };
 
-/* Weights of the clocks: computing, copies in, copies out. The last has what is
- * made again behind it as well. */
+/* Weights of the clocks: forward ends no earlier than computing or copies out
+ * do, what is behind it takes as long as computing or copies in; so four ways
+ * through both, of which the weights are products. */
 struct mix {
-    double w[3];
+    double w[KARMA_CLOCKS];
 };
 
 struct karma_bound {
@@ -43,12 +44,31 @@ static struct item *list(const struct karma_bound *b, int mix, int from)
 
 static void list_mixes(struct mix *m)
 {
-    for (int i = 0, n = 0; i <= GRID; i++)
-        for (int j = 0; i + j <= GRID; j++, n++) {
-            m[n].w[0] = (double)i / GRID;
-            m[n].w[1] = (double)j / GRID;
-            m[n].w[2] = (double)(GRID - i - j) / GRID;
+    for (int i = 0; i <= GRID; i++)
+        for (int j = 0; j <= GRID; j++, m++) {
+            double forward = (double)i / GRID, backward = (double)j / GRID;
+
+            m->w[KARMA_COMPUTING] = forward * backward;
+            m->w[KARMA_IN] = forward * (1 - backward);
+            m->w[KARMA_OUT] = (1 - forward) * backward;
+            m->w[KARMA_BOTH] = (1 - forward) * (1 - backward);
         }
+}
+
+/* What a choice of a block costs at these weights. */
+static double cost_of(const struct pdl_karma *k, int i, const struct mix *m,
+                      enum pdl_karma_choice c)
+{
+    const struct pdl_karma_left *l = karma_left(&k->block[i], c);
+    double forward = m->w[KARMA_COMPUTING] + m->w[KARMA_IN];
+    double backward = m->w[KARMA_COMPUTING] + m->w[KARMA_OUT];
+    double cost = backward * l->again_s;
+
+    if (karma_moves(c))
+        cost += (double)l->bytes *
+                ((1 - forward + forward * k->slow) / k->out_bytes_per_s +
+                 (1 - backward + backward * k->slow) / k->in_bytes_per_s);
+    return cost;
 }
 
 /* One way of a block to give bytes, at these weights. */
@@ -56,16 +76,11 @@ static struct item option(const struct pdl_karma *k, int i, const struct mix *m,
                           enum pdl_karma_choice c)
 {
     const struct pdl_karma_block *b = &k->block[i];
-    const struct pdl_karma_left *l = karma_left(b, c);
-    struct item x = {.bytes = b->left[PDL_KARMA_NOTHING].bytes -
-                              (karma_moves(c) ? 0 : l->bytes),
-                     .cost = (m->w[0] + m->w[2]) * l->again_s};
 
-    if (karma_moves(c))
-        x.cost += (double)l->bytes *
-                  ((m->w[1] + m->w[0] * k->slow) / k->in_bytes_per_s +
-                   (m->w[2] + m->w[0] * k->slow) / k->out_bytes_per_s);
-    return x;
+    return (struct item){
+        .bytes = b->left[PDL_KARMA_NOTHING].bytes -
+                 (karma_moves(c) ? 0 : karma_left(b, c)->bytes),
+        .cost = cost_of(k, i, m, c)};
 }
 
 /* The cheapest way on from `at`, by the price of a byte; false: none. */
@@ -157,19 +172,102 @@ static double knapsack(const struct item *x, int n, int64_t need)
                           x[low].per_byte * (double)(need - x[low - 1].bytes);
 }
 
-double karma_bound_at(const struct karma_bound *b, int from, int64_t need,
-                      const double t[3])
+static double by_clocks(const struct mix *m, const double *t)
 {
-    double best = fmax(t[0], fmax(t[1], t[2]));
+    double sum = 0;
+
+    for (int i = 0; i < KARMA_CLOCKS; i++)
+        sum += m->w[i] * t[i];
+    return sum;
+}
+
+static double longest(const double *t)
+{
+    double most = t[0];
+
+    for (int i = 1; i < KARMA_CLOCKS; i++)
+        most = fmax(most, t[i]);
+    return most;
+}
+
+double karma_bound_at(const struct karma_bound *b, int from, int64_t need,
+                      const double *t)
+{
+    double best = longest(t);
 
     if (need <= 0)
         return best;
     for (int m = 0; m < MIXES; m++) {
-        const double *w = b->mix[m].w;
         int n = b->items[m * (b->k->nblocks + 1) + from];
 
-        best = fmax(best, w[0] * t[0] + w[1] * t[1] + w[2] * t[2] +
+        best = fmax(best, by_clocks(&b->mix[m], t) +
                               knapsack(list(b, m, from), n, need));
     }
+    return best;
+}
+
+/* ---- memory that is paid for --- */
+
+struct karma_price {
+    int n;
+    struct mix mix[MIXES];
+    double *rest; /* [mix][from]: the least that blocks from there on cost */
+};
+
+/* Bytes that are there when the last block computes: what stays, what has not
+ * left yet, and its own. */
+int64_t karma_there(const struct pdl_karma *k, int ahead, int i,
+                    enum pdl_karma_choice c)
+{
+    const struct pdl_karma_left *l = karma_left(&k->block[i], c);
+    int64_t f = l->forward_bytes + karma_passing(k, i, false);
+    int64_t b = l->backward_bytes + karma_passing(k, i, true);
+
+    if (i == k->nblocks - 1)
+        return f > b ? f : b;
+    return karma_moves(c) && k->nblocks - 1 - i > ahead ? 0 : l->bytes;
+}
+
+static double least(const struct pdl_karma *k, int ahead, int i,
+                    const struct mix *m, double per_byte)
+{
+    double best = INFINITY;
+
+    for (int c = 0; c < PDL_KARMA_NCHOICES; c++) {
+        enum pdl_karma_choice x = (enum pdl_karma_choice)c;
+
+        if (karma_may(k, i, x))
+            best =
+                fmin(best, cost_of(k, i, m, x) +
+                               per_byte * (double)karma_there(k, ahead, i, x));
+    }
+    return best;
+}
+
+struct karma_price *karma_price_make(pdl_arena *a, const struct pdl_karma *k,
+                                     int ahead, double per_byte)
+{
+    struct karma_price *p = PDL_NEW(a, struct karma_price, 1);
+    int n = k->nblocks + 1;
+
+    if (p)
+        p->rest = PDL_NEW(a, double, MIXES *(int64_t)n);
+    if (!p || !p->rest)
+        return NULL;
+    p->n = n;
+    list_mixes(p->mix);
+    for (int m = 0; m < MIXES; m++)
+        for (int i = k->nblocks - 1; i >= 0; i--)
+            p->rest[m * n + i] = p->rest[m * n + i + 1] +
+                                 least(k, ahead, i, &p->mix[m], per_byte);
+    return p;
+}
+
+double karma_price_at(const struct karma_price *p, int from, const double *t)
+{
+    double best = -INFINITY;
+
+    for (int m = 0; m < MIXES; m++)
+        best = fmax(best, by_clocks(&p->mix[m], t) + p->rest[m * p->n + from]);
     return best;
 }

@@ -56,9 +56,20 @@ enum pdl_status karma_search(struct karma_search *s,
 
 /* bound.c: what memory that is missing costs at least */
 struct karma_bound *karma_bound_make(pdl_arena *a, const struct pdl_karma *k);
-/* Blocks [from, n) still choose and must give `need` bytes; until now the three
- * clocks (computing, copies in, copies out) stand at t. */
+/* Clocks: computing all along; computing, then copies in; copies out, then
+ * computing; copies out, then in. */
+enum { KARMA_COMPUTING, KARMA_IN, KARMA_OUT, KARMA_BOTH, KARMA_CLOCKS };
+/* Blocks [from, n) still choose and must give `need` bytes; until now the
+ * clocks stand at t. */
 double karma_bound_at(const struct karma_bound *b, int from, int64_t need,
-                      const double t[3]);
+                      const double *t);
+/* The same where every byte that is there when the last block computes has a
+ * price, in seconds. */
+struct karma_price;
+struct karma_price *karma_price_make(pdl_arena *a, const struct pdl_karma *k,
+                                     int ahead, double per_byte);
+double karma_price_at(const struct karma_price *p, int from, const double *t);
+int64_t karma_there(const struct pdl_karma *k, int ahead, int block,
+                    enum pdl_karma_choice c);
 
 #endif

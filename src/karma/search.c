@@ -1,40 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Decisions block by block, in the order of forward, as labels. Forward is run
- * as far as blocks have chosen. Of their backward, which comes last, the end of
- * the step is known as a function of when it is entered: a maximum of sums, of
- * the time at which computing gets there (+ A), at which each copy that is
- * already asked for is done (+ B) and at which the link is free (+ I). So a
- * label is a few numbers, and one that is not smaller than another in any of
- * them is dropped: what follows treats both alike. Labels whose lower bound
- * (bound.c) is not below the best step known are dropped, too. If more than
- * `width` are left at a block, those of lowest bounds go on; the lowest of
- * the others is what is proved. */
-#include "karma_priv.h"
+ * Decisions block by block as labels (label.c). One that is not smaller than
+ * another in any number is dropped: what follows treats both alike. Labels
+ * whose lower bound (bound.c) is not below the best step known are dropped,
+ * too. If more than `width` are left at a block, those of lowest bounds go on;
+ * the lowest of the others is what is proved. */
+#include "karma_label.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { AHEAD = PDL_KARMA_AHEAD, COMPARED = 256, NUMBERS = 6 + 4 * AHEAD };
-
-/* Numbers by which labels are compared, smaller is better. */
-enum {
-    NOW,  /* computing, after the last block that has chosen */
-    LAST, /* the link to the host is free */
-    ENTER,
-    LINK,
-    BYTES, /* that stay until backward */
-    HOST,
-    /* of the last blocks, the newest first */
-    OUT,              /* its copy out is done; 0: none */
-    AT = OUT + AHEAD, /* B */
-    IN = AT + AHEAD,  /* seconds of its copy in */
-    LEFT = IN + AHEAD /* bytes that are still here */
-};
+enum { COMPARED = 256 };
 
 struct label {
-    double x[NUMBERS];
+    struct karma_label at;
     double bound;
     int parent;
     uint8_t choice;
@@ -42,6 +22,7 @@ struct label {
 
 struct work {
     struct karma_search *s;
+    struct karma_way way;
     double *forward, *backward; /* sums from each block on */
     int64_t *top;               /* the most bytes of blocks from each on */
     int64_t *lean;              /* and where each gives what it can */
@@ -55,8 +36,8 @@ struct work {
 
 static bool dominates(const struct label *a, const struct label *b)
 {
-    for (int i = 0; i < NUMBERS; i++)
-        if (a->x[i] > b->x[i])
+    for (int i = 0; i < KARMA_NUMBERS; i++)
+        if (a->at.x[i] > b->at.x[i])
             return false;
     return true;
 }
@@ -66,91 +47,22 @@ static bool dominates(const struct label *a, const struct label *b)
 static bool fits(const struct work *w, const struct label *l, int j,
                  const struct pdl_karma_left *left)
 {
-    double all = (double)w->base + l->x[BYTES];
+    double all = (double)w->base + l->at.x[KARMA_BYTES];
     double most = (double)w->s->k->capacity;
 
     for (int i = 0; i < w->s->ahead; i++)
-        all += l->x[LEFT + i];
+        all += l->at.x[KARMA_LEFT + i];
     return all + (double)(w->passing[0][j] + left->forward_bytes) <= most &&
            all + (double)(w->passing[1][j] + left->backward_bytes) <= most;
 }
 
-static void shift(struct label *l, int at, int n, double first)
-{
-    memmove(l->x + at + 1, l->x + at, (size_t)(n - 1) * sizeof l->x[0]);
-    l->x[at] = first;
-}
-
-/* Backward of block j, which then asks for what block j - ahead left. */
-static void add_backward(const struct work *w, struct label *l, int j,
-                         enum pdl_karma_choice c)
-{
-    const struct pdl_karma_block *b = &w->s->k->block[j];
-    int d = w->s->ahead;
-    double work = b->backward_s + karma_left(b, c)->again_s;
-    double on = work + fmax(w->s->update.tail[j], l->x[ENTER]);
-    double copy = l->x[IN + d - 1], at = l->x[AT + d - 1];
-
-    l->x[ENTER] = on + w->s->k->slow * copy;
-    if (at > -INFINITY) {
-        l->x[LINK] = copy + fmax(at, l->x[LINK]);
-        l->x[ENTER] = fmax(l->x[ENTER], l->x[LINK]);
-    }
-    shift(l, AT, d, karma_moves(c) ? on : -INFINITY);
-}
-
-static void add_forward(const struct work *w, struct label *l, int j,
-                        enum pdl_karma_choice c)
-{
-    const struct pdl_karma *k = w->s->k;
-    int d = w->s->ahead;
-    int64_t left = karma_left(&k->block[j], c)->bytes;
-    double out = 0, in = 0;
-
-    l->x[NOW] = fmax(l->x[NOW] + k->block[j].forward_s, l->x[OUT + d - 1]);
-    if (karma_moves(c)) {
-        double s = (double)left / k->out_bytes_per_s;
-
-        out = l->x[LAST] = fmax(l->x[NOW], l->x[LAST]) + s;
-        l->x[NOW] += k->slow * s;
-        l->x[HOST] += (double)left;
-        in = (double)left / k->in_bytes_per_s;
-    } else {
-        l->x[BYTES] += (double)left;
-    }
-    shift(l, OUT, d, out);
-    shift(l, IN, d, in);
-    shift(l, LEFT, d, karma_moves(c) ? (double)left : 0);
-}
-
-/* All have chosen: the step. */
-static double finish(const struct work *w, const struct label *l)
-{
-    double now = fmax(l->x[NOW], l->x[LAST]), in = 0, end = 0;
-
-    for (int i = 1; i < w->s->ahead; i++) {
-        double s = l->x[IN + i];
-
-        if (l->x[AT + i] == -INFINITY)
-            continue;
-        in = fmax(now, in) + s;
-        now += w->s->k->slow * s;
-        end = fmax(end, in + l->x[AT + i]);
-    }
-    return fmax(end, fmax(now + l->x[ENTER], in + l->x[LINK]));
-}
-
 static double bound_of(const struct work *w, const struct label *l, int next)
 {
-    double need = (double)w->base + l->x[BYTES] + (double)w->top[next] -
-                  (double)w->s->k->capacity;
-    double t[3] = {
-        l->x[NOW] + w->forward[next] + w->backward[next] + l->x[ENTER],
-        l->x[NOW] + w->forward[next] + l->x[LINK],
-        fmax(l->x[NOW], l->x[LAST]) + w->backward[next] + l->x[ENTER]};
+    double need = (double)w->base + l->at.x[KARMA_BYTES] +
+                  (double)w->top[next] - (double)w->s->k->capacity;
+    double t[KARMA_CLOCKS];
 
-    for (int i = 0; i < w->s->ahead; i++)
-        t[1] += l->x[IN + i];
+    karma_label_clocks(&w->way, &l->at, w->forward[next], w->backward[next], t);
     return karma_bound_at(w->s->missing, next, (int64_t)ceil(need), t);
 }
 
@@ -163,15 +75,16 @@ static bool extend(struct work *w, const struct label *from, int j,
         return false;
     *to = *from;
     to->choice = (uint8_t)c;
-    add_backward(w, to, j, c);
-    add_forward(w, to, j, c);
-    if (k->host_bytes > 0 && to->x[HOST] > (double)k->host_bytes)
+    karma_label_add(&w->way, &to->at, j, c, 0);
+    if (k->host_bytes > 0 && to->at.x[KARMA_HOST] > (double)k->host_bytes)
         return false;
     w->s->looked++;
     if (j + 1 < k->nblocks &&
-        (double)(w->base + w->lean[j + 1]) + to->x[BYTES] > (double)k->capacity)
+        (double)(w->base + w->lean[j + 1]) + to->at.x[KARMA_BYTES] >
+            (double)k->capacity)
         return false;
-    to->bound = j + 1 == k->nblocks ? finish(w, to) : bound_of(w, to, j + 1);
+    to->bound = j + 1 == k->nblocks ? karma_label_end(&w->way, &to->at)
+                                    : bound_of(w, to, j + 1);
     return to->bound < w->s->limit * (1 - 1e-12);
 }
 
@@ -213,11 +126,7 @@ static struct label nothing(const struct work *w)
 {
     struct label l = {.parent = -1};
 
-    l.x[ENTER] = w->s->update.device_s;
-    l.x[LINK] = w->s->update.in_s;
-    l.x[HOST] = (double)w->s->update.host_bytes;
-    for (int i = 0; i < AHEAD; i++)
-        l.x[AT + i] = -INFINITY;
+    karma_label_begin(&w->way, &l.at);
     return l;
 }
 
@@ -364,7 +273,7 @@ enum pdl_status karma_search(struct karma_search *s,
                              struct pdl_err *err)
 {
     pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
-    struct work w = {.s = s};
+    struct work w = {.s = s, .way = {s->k, &s->update, s->ahead}};
     int64_t count = 1, room = 0;
     bool ok = a && prepare(&w, a) && more_room(&w, 1);
 

@@ -93,8 +93,9 @@ enum pdl_status pdl_oracle_outofcore(
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     *po = *opt;
     st = settle(a, model, sys, oracle, po, s, err);
-    return st == PDL_OK ? pdl_outofcore(a, model, sys, oracle, po, s, out, err)
-                        : st;
+    if (st == PDL_OK)
+        st = pdl_outofcore(a, model, sys, oracle, po, s, out, err);
+    return st == PDL_OK ? pdl_karma_prove(a, &out->karma, &out->plan, err) : st;
 }
 
 enum pdl_status pdl_oracle_lower(

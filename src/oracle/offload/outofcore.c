@@ -16,6 +16,8 @@
  * chains decide alike. */
 #include "oracle/offload/chain.h"
 
+#include <string.h>
+
 /* FEW: part of the memory below which states are not looked at; SPARE: which
  * may be left */
 enum { MOST_UNITS = 60, TRIES = 8, FEW = 16, SPARE = 128 };
@@ -438,6 +440,25 @@ static enum pdl_status try_uniform(const struct chain *c,
     return st;
 }
 
+/* The whole plan of changed decisions may not fit: it has to be tried. */
+static enum pdl_status polish(struct chain *c, struct pdl_strategy *best,
+                              struct pdl_err *err)
+{
+    struct pdl_karma_plan p = c->out->plan;
+    int64_t over;
+
+    if (!c->out->x.feasible || !p.step.fits)
+        return PDL_OK;
+    p.choice = PDL_NEW(c->arena, enum pdl_karma_choice, c->n + 1);
+    if (!p.choice)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    memcpy(p.choice, c->out->plan.choice, (size_t)c->n * sizeof *p.choice);
+    pdl_karma_polish(&c->out->karma, &p);
+    return p.step.step_s < c->out->plan.step.step_s
+               ? try_plan(c, &p, best, &over, err)
+               : PDL_OK;
+}
+
 /* With the room that the chain has; less, while whole plans need more, but not
  * so much less that nothing fits, or that much room is left. */
 static enum pdl_status decide(struct chain *c, struct pdl_strategy *best,
@@ -470,7 +491,7 @@ static enum pdl_status decide(struct chain *c, struct pdl_strategy *best,
                       : low + (high - low) / 2;
     }
     k->fixed_bytes = found;
-    return st;
+    return st == PDL_OK ? polish(c, best, err) : st;
 }
 
 enum pdl_status pdl_outofcore(pdl_arena *a, const struct pdl_model *model,
