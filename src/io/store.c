@@ -104,6 +104,7 @@ struct touch {
     int64_t sample, slot;
     void *to;
     const void *from;
+    uint64_t sum; /* of it */
     const struct pdl_box *box;
     bool target;
 };
@@ -303,7 +304,7 @@ static enum pdl_status put(pdl_store *s, struct touch *t, struct pdl_err *err)
     st = copy_record(s, slot, t->from, err);
     if (st != PDL_OK)
         return st;
-    s->line[slot].sum = pdl_store_sum(s, t->sample, t->from);
+    s->line[slot].sum = t->sum;
     s->verified[slot] = 1;
     __atomic_store_n(&s->line[slot].sample, t->sample, __ATOMIC_RELEASE);
     s->table[at] = (int32_t)slot;
@@ -321,6 +322,7 @@ enum pdl_status pdl_store_put(pdl_store *s, int64_t sample, const void *record,
     if (sample < 0 || sample >= s->h.samples)
         return pdl_fail(err, PDL_EINVAL, "%s: no sample %lld", s->path,
                         (long long)sample);
+    t.sum = pdl_store_sum(s, sample, record); /* others need not wait for it */
     return under_lock(s, true, put, &t, err);
 }
 

@@ -31,9 +31,10 @@ void train_supply_pack(struct train_supply *s, int64_t sample, char *item)
     struct item_head h = {-1, 0};
     char *record = item + sizeof h;
 
-    memset(record, 0, (size_t)s->record_bytes);
     if (s->store && pdl_store_get(s->store, sample, record, NULL) == PDL_OK)
         h = (struct item_head){sample, pdl_store_sum(s->store, sample, record)};
+    else
+        memset(record, 0, (size_t)s->record_bytes);
     memcpy(item, &h, sizeof h);
 }
 
