@@ -218,8 +218,8 @@ void pdl_trainer_weigh(pdl_trainer *t, const double *weights);
 void pdl_trainer_saw(const pdl_trainer *t, int64_t i, double *loss,
                      double *right);
 
-/* Positions of a sample at which tokens are masked, for `labels` of the options:
- * what an encoder learns on plain text. 0: nothing is masked. */
+/* Positions of a sample at which tokens are masked, for `labels` of the
+ * options: what an encoder learns on plain text. 0: nothing is masked. */
 enum pdl_status pdl_train_masked(const struct pdl_dataset *d,
                                  const struct pdl_model *m, int64_t *out,
                                  struct pdl_err *err);

@@ -109,7 +109,7 @@ struct fed_learner {
     const struct fed_lesson *lesson;
     atomic_bool bad;
     atomic_llong moved; /* bytes of stems' results and their gradients */
-    /* of a team (team.c): this rank, of so many; what went wrong between them */
+    /* of a team (team.c): this rank, of so many; what went wrong there */
     int seat, seats;
     struct pdl_comm_message *mail;
     enum pdl_status team_st;

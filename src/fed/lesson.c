@@ -178,8 +178,6 @@ static bool all_well(struct fed_net *n)
         fed_stem_fail(l);
     if (l->nets < 2)
         return n->st == PDL_OK;
-    if (n->st != PDL_OK && n->rank > 0)
-        fed_team_ring(n);
     if (!n->exchanged) /* it failed on its way to the others */
         fed_team_meet(l);
     fed_team_end_step(l);
