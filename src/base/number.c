@@ -2,8 +2,8 @@
  *
  * Doubles as text in the C locale, and in order. strtod and printf follow the
  * locale of the calling program, which may write 0,5; our files and results may
- * not. The locale of the thread is changed and put back; with glibc the C locale
- * is a static object and this costs next to nothing. */
+ * not. The locale of the thread is changed and put back; with glibc the C
+ * locale is a static object and this costs next to nothing. */
 #include "base_priv.h"
 
 #include <locale.h>
