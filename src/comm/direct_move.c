@@ -22,6 +22,7 @@ enum {
     PART_LEAST = 16384, /* bytes of a piece; less is not worth a wait */
     PART_MOST = 131072, /* what is passed on should still be in the cache */
     PARTS = 4,
+    TURNS = 2,
 };
 
 /* Elements that go from one rank to another: from where in the input of one,
@@ -245,14 +246,15 @@ static enum pdl_status take(struct comm_direct *d, struct pdl_err *err)
 /* ---- slots and stages ------------------------------------------------- */
 
 /* A stage is used piece after piece, over and over: lines that another core
- * still has in its cache are dear to write. */
+ * still has in its cache are dear to write. By few turns, so that it is warm
+ * after few uses: what is tried now and then is compared with what is used. */
 static char *stage_room(const struct comm_direct *d, int seat)
 {
     struct comm_area *a = d->head.comm->area;
     int64_t bytes =
         d->each * d->size * (d->move->apart ? d->head.comm->size : 1);
-    int64_t fit = a->stage_bytes / bytes;
-    int64_t slot = (int64_t)((d->number >> 1) % (uint64_t)fit);
+    int64_t fit = a->stage_bytes / bytes, used = fit < TURNS ? fit : TURNS;
+    int64_t slot = (int64_t)((d->number >> 1) % (uint64_t)used);
 
     return comm_area_stage(a, seat, (int)(d->number & 1)) + slot * bytes;
 }
