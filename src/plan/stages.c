@@ -8,10 +8,10 @@
  * first counts as part of it, and so does what lies after the last.
  *
  * Some frameworks count blocks instead of work: what lies before the first
- * goes to the first stage, what lies after the last to the last stage. Others
- * do so where every stage gets as many, and want to be told each stage's
- * blocks where not: whoever writes these gives the stage that has the head
- * fewer, which is a cut by work. */
+ * goes to the first stage, what lies after the last to the last stage. Where
+ * stages cannot have equally many, these are told each one's: whoever writes
+ * that gives the stage that has the head fewer, which is a cut by work.
+ * DeepSpeed deals greedily whatever is left for the last. */
 #include "plan_priv.h"
 
 #include <string.h>
@@ -93,26 +93,23 @@ static int64_t count_blocks(const struct pdl_model *m, int node)
 }
 
 /* False: it has fewer blocks than stages, or they cannot be dealt so. */
-static bool split_blocks(const struct pdl_model *m, int64_t stages,
-                         enum pdl_split split, int *stage)
+static bool split_blocks(const struct pdl_model *m, int64_t stages, bool greedy,
+                         int *stage)
 {
-    bool greedy = split == PDL_SPLIT_GREEDY;
     int64_t all = count_blocks(m, m->nnodes - 1), done = 0, at = 0, share;
 
-    if (m->nnodes < 2 || all < stages ||
-        (split == PDL_SPLIT_EVEN && all % stages != 0))
+    if (m->nnodes < 2 || all < stages || (!greedy && all % stages != 0))
         return false;
     share = (all + stages - 1) / stages;
     for (int i = 0; i < m->nnodes; i++) {
         bool last = in_block(m, i) &&
                     (i + 1 == m->nnodes ||
                      !plan_same_block(m->nodes[i].name, m->nodes[i + 1].name));
-        int64_t end = greedy ? (at + 1) * share : (at + 1) * all / stages;
 
         stage[i] = (int)at;
         done += last;
         if (last && at + 1 < stages && done < all &&
-            (done >= end || all - done < stages - at))
+            (done >= (at + 1) * share || all - done < stages - at))
             at++;
     }
     return at + 1 == stages;
@@ -189,7 +186,7 @@ enum pdl_status plan_stages(pdl_arena *a, const struct pdl_model *m,
         return PDL_OK;
     }
     if (split != PDL_SPLIT_WORK && !speed &&
-        split_blocks(m, stages, split, stage))
+        split_blocks(m, stages, split == PDL_SPLIT_GREEDY, stage))
         return PDL_OK;
     if (!work || !unit)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");

@@ -132,7 +132,7 @@ static void every_kind_of_plan_is_found_where_it_runs(void **st)
 /* Layers that do not divide: interleaved where the launch file says how many
  * each stage has, and no lane gets more. Experts: tensor ranks share
  * sequences. */
-static void what_megatron_is_told(void **st)
+static void what_launch_files_say(void **st)
 {
     static const char seven[] = "llama:layers=7,hidden=1024,heads=16,ffn=4096,"
                                 "vocab=2048,seq=1024";
@@ -142,7 +142,7 @@ static void what_megatron_is_told(void **st)
     } cases[] = {
         {seven, "megatron", "v=2", true},
         {seven, "megatron", "v=3", false},
-        {seven, "torchtitan", "interleaved", false},
+        {seven, "torchtitan", "v=2", true},
         {moe, "megatron", "tensor=2+seq", true},
         {moe, "megatron", "tensor=2,", false},
         {llama, "megatron", "tensor=2,", true},
@@ -297,7 +297,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plans_are_what_the_framework_runs_and_exports),
         cmocka_unit_test(every_kind_of_plan_is_found_where_it_runs),
-        cmocka_unit_test(what_megatron_is_told),
+        cmocka_unit_test(what_launch_files_say),
         cmocka_unit_test(blocks_that_differ_have_the_same_choices),
         cmocka_unit_test(the_best_of_a_better_machine_is_never_slower),
         cmocka_unit_test(progress_ends_at_its_total),

@@ -106,12 +106,12 @@ static void frameworks_deal_layers_their_way(void **st)
         enum pdl_split split;
         int layers[4];
     } cases[] = {
-        {"layers=10,vocab=512", PDL_SPLIT_BLOCKS, {2, 3, 2, 3}},
+        {"layers=10,vocab=512", PDL_SPLIT_BLOCKS, {2, 3, 3, 2}},
         {"layers=10,vocab=512", PDL_SPLIT_GREEDY, {3, 3, 3, 1}},
         {"layers=11,vocab=2048", PDL_SPLIT_GREEDY, {3, 3, 3, 2}},
         /* the head is 2.6 blocks of work */
-        {"layers=11,vocab=2048", PDL_SPLIT_EVEN, {3, 4, 3, 1}},
-        {"layers=12,vocab=2048", PDL_SPLIT_EVEN, {3, 3, 3, 3}},
+        {"layers=11,vocab=2048", PDL_SPLIT_BLOCKS, {3, 4, 3, 1}},
+        {"layers=12,vocab=2048", PDL_SPLIT_BLOCKS, {3, 3, 3, 3}},
         {"layers=12,vocab=2048", PDL_SPLIT_WORK, {3, 4, 4, 1}},
     };
     pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);

@@ -99,7 +99,7 @@ static const struct framework_key keys[] = {
     FLAG(scatter_casts, "ZeRO 3: they are cast to what they travel in"),
     {"most_zero", FRAMEWORK_COUNT, PDL_UNIT_NONE, AT(most_zero), 3, "the highest stage of ZeRO that plans are searched with; 0: all"},
     /* pipelines and memory */
-    {"split", FRAMEWORK_SPLIT, PDL_UNIT_NONE, AT(split), 0, "where pipelines are cut: by work, blocks dealt evenly, or greedily, or evenly where that can be, else by work"},
+    {"split", FRAMEWORK_SPLIT, PDL_UNIT_NONE, AT(split), 0, "where pipelines are cut: by work; blocks dealt evenly where that can be, else by work; or greedily"},
     TIMES(gradient_bytes, 16, "of one weight in buffers that are there all the time, adding up in 16 bits"),
     TIMES(gradient_bytes32, 16, "the same in 32 bits"),
     TIMES(zero_bytes, 16, "of one weight beside them where ZeRO 1 or 2 shards the optimizer"),

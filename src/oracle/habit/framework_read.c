@@ -28,7 +28,7 @@ enum pdl_status oracle_framework_want(const struct framework_reader *r,
 static enum pdl_status read_split(const struct framework_reader *r,
                                   const struct pdl_doc *d, enum pdl_split *out)
 {
-    static const char *const words[] = {"work", "blocks", "greedy", "even"};
+    static const char *const words[] = {"work", "blocks", "greedy"};
     enum { WORDS = sizeof words / sizeof words[0] };
     const char *text = "";
     enum pdl_status st = pdl_doc_str(d, &text, r->err);
@@ -41,7 +41,7 @@ static enum pdl_status read_split(const struct framework_reader *r,
             return PDL_OK;
         }
     pdl_doc_fail(d, r->err, "split: '%.40s' is not known", text);
-    pdl_hint(r->err, "one of work, blocks, greedy, even");
+    pdl_hint(r->err, "one of work, blocks, greedy");
     return PDL_EPARSE;
 }
 

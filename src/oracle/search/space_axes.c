@@ -97,9 +97,7 @@ void oracle_axes_make(const struct oracle_family *f,
         .opt = opt,
         .words = axes,
         .nwords = sizeof axes / sizeof axes[0],
-        .even = f->plan.split == PDL_SPLIT_BLOCKS ||
-                f->plan.split == PDL_SPLIT_EVEN,
-        .by_work = f->plan.split == PDL_SPLIT_EVEN,
+        .even = f->plan.split == PDL_SPLIT_BLOCKS,
         .overlap = !(w && w->no_overlap),
         .experts_seq = w && w->experts_span,
         .offload = h->pcie_bytes_per_s > 0 && h->memory_bytes_per_s > 0 &&
@@ -293,9 +291,8 @@ static bool deals(const struct oracle_axes *x, int64_t pipe, int64_t v)
 {
     int64_t layers = x->f->layers, stages = v * pipe;
 
-    return !x->even || layers % stages == 0 ||
-           (x->by_work &&
-            (layers + stages - 1) / stages * v <= (layers + pipe - 1) / pipe);
+    return !x->even ||
+           (layers + stages - 1) / stages * v <= (layers + pipe - 1) / pipe;
 }
 
 struct oracle_values oracle_axes_chunks(const struct oracle_axes *x,

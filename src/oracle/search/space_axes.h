@@ -22,7 +22,6 @@ struct oracle_axes {
     int64_t experts; /* 1: none */
     int64_t positions;
     bool even;        /* the framework wants as many blocks in every stage */
-    bool by_work;     /* or, where that cannot be, is told how many */
     bool experts_seq; /* it has experts beside tensor ranks that share seq */
     bool overlap;     /* it may overlap */
     bool offload;     /* the rates of copies to the host are known */
