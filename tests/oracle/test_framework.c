@@ -89,9 +89,9 @@ static void wrong_files_are_refused_with_their_place(void **st)
         {"name: a\ntitle: b\nadds:\n  - {steps: true, kind: counted, source: "
          "x}\n",
          "f:1:1: steps without issue", ""},
-        {"name: a\ntitle: b\nadds:\n  - {split: evenly, kind: counted, source: "
+        {"name: a\ntitle: b\nadds:\n  - {split: even, kind: counted, source: "
          "x}\n",
-         "f:4:13: split: 'evenly'", "blocks"},
+         "f:4:13: split: 'even'", "blocks"},
         {"name: a\ntitle: b\nruns: {axes: [data+pip], source: x}\n",
          "f:3:15: no axis 'pip'", "pipe"},
         {"name: a\ntitle: b\nruns: {axes: [data], schedules: [1b1f], source: "
