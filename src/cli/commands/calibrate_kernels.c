@@ -103,6 +103,7 @@ static const struct pdl_fit_param params[] = {
 void cli_fit_kernels(struct pdl_system *sys, struct cli_kernels *out)
 {
     static struct rows r;
+    const struct pdl_pe old = sys->pe;
     struct pdl_fit_result result;
 
     r.n = 0;
@@ -114,6 +115,10 @@ void cli_fit_kernels(struct pdl_system *sys, struct cli_kernels *out)
         return;
     pdl_fit_system(sys, params, sizeof params / sizeof params[0], cost, &r, r.n,
                    false, &result);
+    if (result.after > result.before) { /* few rows, and far apart */
+        sys->pe.kernels = old.kernels;
+        result.after = result.before;
+    }
     out->before = result.before;
     out->after = result.after;
 }
