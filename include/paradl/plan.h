@@ -440,10 +440,10 @@ struct pdl_plan {
 };
 
 /* Where a pipeline is cut: by work, of transformers between blocks; between
- * repeated blocks, as many to each stage where that can be, what lies before and
- * after them goes to the ends, else by work (Megatron, torchtitan); or as many as
- * an even cut rounded up, to one stage after the other, so that the last gets
- * what is left (DeepSpeed). */
+ * repeated blocks, as many to each stage where that can be, what lies before
+ * and after them goes to the ends, else by work (Megatron, torchtitan); or as
+ * many as an even cut rounded up, to one stage after the other, so that the
+ * last gets what is left (DeepSpeed). */
 enum pdl_split { PDL_SPLIT_WORK, PDL_SPLIT_BLOCKS, PDL_SPLIT_GREEDY };
 
 /* PEs of unequal speed, in the order of ranks: the first `pes` of them, and so
