@@ -171,32 +171,6 @@ static bool freeze(pdl_trainer *t, const char *pattern)
     return some;
 }
 
-/* Is the name one of "a,b*,c"? */
-static bool is_listed(const char *list, const char *name)
-{
-    char pattern[256];
-
-    while (*list) {
-        int n = (int)strcspn(list, ",");
-
-        snprintf(pattern, sizeof pattern, "%.*s", n, list);
-        if (fnmatch(pattern, name, 0) == 0)
-            return true;
-        list += n + (list[n] == ',');
-    }
-    return false;
-}
-
-/* Also those of other ranks: a stage of a pipeline may well be all frozen. */
-static bool leaves_some(const struct pdl_model *m, const char *list)
-{
-    for (int i = 0; i < m->ntensors; i++)
-        if (m->tensors[i].kind == PDL_TENSOR_WEIGHT &&
-            !is_listed(list, m->tensors[i].name))
-            return true;
-    return false;
-}
-
 static enum pdl_status freeze_all(pdl_trainer *t, struct pdl_err *err)
 {
     char *copy = pdl_arena_strdup(t->arena, t->opt.freeze ? t->opt.freeze : "");
@@ -222,10 +196,7 @@ static enum pdl_status freeze_all(pdl_trainer *t, struct pdl_err *err)
                  pdl_suggest_best(&s) ? pdl_suggest_best(&s) : "layers.0.");
         return PDL_EINVAL;
     }
-    return !t->opt.freeze || leaves_some(t->plan->model, t->opt.freeze)
-               ? PDL_OK
-               : pdl_fail(err, PDL_EINVAL,
-                          "--freeze: no weight is left to train");
+    return PDL_OK;
 }
 
 /* ---- state ------------------------------------------------------------ */
