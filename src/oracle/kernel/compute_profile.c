@@ -21,11 +21,12 @@
  * (or that multiply), in the same pass and precision.
  *
  * Chosen by leaving rows out one at a time: the parts alone or the nearest
- * rows alone err more. So was what differs for a device, probe by probe: samples
- * and pixels of its convolutions are one extent that fills no tiles, its matrix
- * units take channels and filters by tiles, and what divides them decides which
- * kernels there are. Operations are timed one by one there, and between two
- * that nobody looks at less time passes: the steps of the probes say how much. */
+ * rows alone err more. So was what differs for a device, probe by probe:
+ * samples and pixels of its convolutions are one extent that fills no tiles,
+ * its matrix units take channels and filters by tiles, and what divides them
+ * decides which kernels there are. Operations are timed one by one there, and
+ * between two that nobody looks at less time passes: the steps of the probes
+ * say how much. */
 #include "oracle/context.h"
 
 #include <math.h>
