@@ -76,7 +76,7 @@ refused() { # TEXT FLAGS...
 train "llama:$llama" --names hf --save "$dir/a.safetensors"
 a=$dir/a.safetensors
 refused "none of the weights of lenet5" lenet5 --load "$a"
-refused "model.embed_tokens.weight is 40x16, .* wants 41x16 (hint: --partial" \
+refused "model.embed_tokens.weight is 40x16, .* wants 41x16 (hint: train --partial" \
     "llama:${llama/vocab=40/vocab=41}" --load "$a"
 refused "model.layers.2.input_layernorm.weight is not there" "llama:${llama/layers=2/layers=3}" --load "$a"
 refused "freeze: no weight is called 'layer.0" "llama:$llama" --freeze 'layer.0.*'
