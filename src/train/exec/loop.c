@@ -42,6 +42,10 @@ void train_note(struct train_loop *l, const char *fmt, ...)
 
 enum { LOOKED = 4 }; /* steps of a device whose operations are timed */
 
+/* Bytes that a run may keep beside its plan: samples of a step in float32, of
+ * both splits. */
+#define MOST_KEPT ((size_t)1 << 40)
+
 /* ---- data ------------------------------------------------------------- */
 
 static enum pdl_status open_samples(struct train_loop *l,
@@ -79,7 +83,9 @@ static enum pdl_status open_samples(struct train_loop *l,
         pdl_arena_alloc(l->arena, 1, train_mask_bytes(&l->mask) + 1);
     return s->ids && s->batch && s->wide && s->mask.draws
                ? PDL_OK
-               : pdl_fail(err, PDL_ENOMEM, "out of memory");
+               : pdl_fail(err, PDL_ENOMEM,
+                          "out of memory: %.2f GiB for the samples of a step",
+                          (double)s->wide_bytes / (1 << 30));
 }
 
 /* Samples whose mean and deviation normalise all: many small ones, of large
@@ -641,7 +647,7 @@ static enum pdl_status run_site(const struct pdl_train_job *job,
     if (job->threads > 0)
         omp_set_num_threads(job->threads);
 #endif
-    l.arena = pdl_arena_create(PDL_ARENA_DEFAULT);
+    l.arena = pdl_arena_create(MOST_KEPT);
     st = l.arena ? open_all(&l, err)
                  : pdl_fail(err, PDL_ENOMEM, "out of memory");
     if (st == PDL_OK) {
