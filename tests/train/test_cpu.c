@@ -298,6 +298,8 @@ static void threads_do_not_show_in_the_bits(void **state)
 
         one_op_open(&o, &real_cases[i]);
         o.batch = effort(8, 16, 64); /* large enough to be shared */
+        if (o.c->apart > 0)
+            o.batch *= o.c->apart;
         for (int k = 0; k < 2; k++) {
             omp_set_num_threads(k == 0 ? 1 : 2);
             operands_open(&p[k], &o, PDL_F32);
