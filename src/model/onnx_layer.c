@@ -369,9 +369,28 @@ void model_onnx_plain(struct onnx_layer *l)
     model_onnx_outputs(l, model_onnx_emit(l));
 }
 
+/* A weight less data is no difference that the model can say: weights come
+ * after the data. */
+static bool begins_with_weight(const struct onnx_layer *l)
+{
+    const struct onnx_graph *g = l->m->g;
+    int w = l->n->nin == 2 && model_onnx_constant_in(l, 0) &&
+                    !model_onnx_constant_in(l, 1)
+                ? model_onnx_source(g, l->n->in[0])
+                : -1;
+
+    return w >= 0 && g->values[w].role != PDL_TENSOR_CONST &&
+           (strcmp(l->op, "sub") == 0 || strcmp(l->op, "div") == 0 ||
+            strcmp(l->op, "pow") == 0);
+}
+
 static void element_wise(struct onnx_layer *l)
 {
-    if (!model_onnx_with_number(l))
+    bool number = model_onnx_with_number(l);
+
+    if (!number && begins_with_weight(l))
+        l->op = "other";
+    if (!number)
         model_onnx_plain(l);
 }
 
@@ -425,6 +444,89 @@ static bool counts_up(const struct onnx_shape *s)
         if (s->val[i] != i)
             return false;
     return s->nval > 1;
+}
+
+/* The i-th of a list of whole numbers: an attribute of old graphs, an input of
+ * others. False: nobody knows it. */
+static bool pad_at(const struct onnx_layer *l, int i, int64_t *pad)
+{
+    int64_t old[2 * PDL_MAX_RANK] = {0};
+    const struct onnx_shape *s = model_onnx_shape_in(l, 1);
+
+    if (l->n->opset < 11) {
+        model_onnx_ints(l->n, l->n->opset < 2 ? "paddings" : "pads", old,
+                        2 * PDL_MAX_RANK);
+        *pad = i < 2 * PDL_MAX_RANK ? old[i] : 0;
+        return i < 2 * PDL_MAX_RANK;
+    }
+    *pad = i < s->nval ? (int64_t)s->val[i] : 0;
+    return i < s->nval;
+}
+
+static bool pads_zeros(const struct onnx_layer *l)
+{
+    const struct onnx_shape *v =
+        model_onnx_given(l, 2) ? model_onnx_shape_in(l, 2) : NULL;
+    size_t len = 0;
+    const char *mode = model_onnx_str(l->n, "mode", &len);
+
+    return (!mode || len == 0 || model_onnx_is(l->n, "mode", "constant")) &&
+           model_onnx_float(l->n, "value", 0) == 0 &&
+           (!v || (v->nval == 1 && v->val[0] == 0));
+}
+
+/* Where the i-th pair of pads goes: the dimension of a sample, -1: the batch,
+ * -2: nobody knows. */
+static int pad_axis(const struct onnx_layer *l, int i, int where)
+{
+    const struct onnx_shape *axes =
+        model_onnx_given(l, 3) ? model_onnx_shape_in(l, 3) : NULL;
+    int64_t axis = i;
+
+    if (axes && i >= axes->nval)
+        return -2;
+    if (axes)
+        axis = (int64_t)axes->val[i];
+    if (axis < 0)
+        axis += model_onnx_shape_in(l, 0)->rank;
+    if (axis == where)
+        return -1;
+    return (int)(where >= 0 && axis > where ? axis - 1 : axis);
+}
+
+/* Zeros in front of and behind the extents of an image. */
+static bool image_pads(struct onnx_layer *l)
+{
+    const struct onnx_shape *axes =
+        model_onnx_given(l, 3) ? model_onnx_shape_in(l, 3) : NULL;
+    int n = axes ? axes->nval : model_onnx_shape_in(l, 0)->rank, where = -1;
+    struct pdl_tensor t;
+
+    model_onnx_sample(l->m->g, l->n->in[0], &t, &where);
+    for (int i = 0; i < n; i++) {
+        int d = pad_axis(l, i, where);
+        int64_t front, behind;
+
+        if (!pad_at(l, i, &front) || !pad_at(l, n + i, &behind))
+            return false;
+        if (front == 0 && behind == 0)
+            continue;
+        if (d < 1 || d > PDL_MAX_SPATIAL)
+            return false;
+        l->attr.pad[d - 1] = front;
+        l->attr.pad_end[d - 1] = behind;
+    }
+    return n > 0;
+}
+
+static void pad(struct onnx_layer *l)
+{
+    if (!model_onnx_given(l, 0) || !pads_zeros(l) || !image_pads(l)) {
+        memset(l->attr.pad, 0, sizeof l->attr.pad);
+        memset(l->attr.pad_end, 0, sizeof l->attr.pad_end);
+        l->op = "other";
+    }
+    model_onnx_plain(l);
 }
 
 const struct onnx_node *model_onnx_positions(const struct onnx_maker *m,
@@ -508,6 +610,7 @@ static const struct {
     {"expand", model_onnx_expand},
     {"argmax", model_onnx_argmax},
     {"prelu", prelu},
+    {"pad", pad},
     {"softmax", with_axis},
     {"log_softmax", with_axis},
     {"concat", concat},

@@ -201,87 +201,165 @@ void model_onnx_linear(struct onnx_layer *l)
         product_of_data(l, l->n->in[o.x], l->n->in[o.w]);
 }
 
-/* Letters of an equation by where they occur: batch, rows, columns, inner. */
-struct letters {
-    int64_t b, m, n, k;
+/* An equation without the letter of the batch: the letters of both operands and
+ * the result, where each occurs (bits of these three) and its size. */
+struct einsum {
+    char term[3][PDL_MAX_RANK + 1];
+    int in[128];
+    int64_t size[128];
 };
 
-static bool einsum_sizes(const struct onnx_layer *l, struct letters *z)
+enum { A = 1, B = 2, Y = 4 };
+
+static bool add_letter(struct einsum *e, int term, char c, int64_t size)
 {
-    size_t len;
-    const char *eq = model_onnx_str(l->n, "equation", &len), *p = eq;
-    int64_t size[128] = {0};
-    int in[128] = {0}, input = 0, at = 0, axis[2] = {-1, -1};
-    struct pdl_tensor unused;
+    size_t n = strlen(e->term[term]);
+    unsigned char i = (unsigned char)c;
 
-    for (int i = 0; i < 2; i++)
-        model_onnx_sample(l->m->g, l->n->in[i], &unused, &axis[i]);
-    for (; eq && p < eq + len && *p != '>'; p++) {
-        unsigned char c = (unsigned char)*p;
-
-        if (c == '.' || c > 127 || input > 1)
-            return false;
-        if (c == ',') {
-            input++;
-            at = 0;
-        } else if (c > ' ' && c != '-') {
-            const struct onnx_shape *x = model_onnx_shape_in(l, input);
-
-            if (at >= x->rank || x->dim[at] < 0)
-                return false;
-            size[c] = at == axis[input] ? 1 : x->dim[at];
-            in[c] |= 1 << input;
-            at++;
-        }
-    }
-    if (!eq || p >= eq + len)
+    if (n >= PDL_MAX_RANK || (e->in[i] & 1 << term) || size < 0 ||
+        (term == 1 && (e->in[i] & A) && e->size[i] != size))
         return false;
-    for (p++; p < eq + len; p++)
-        if ((unsigned char)*p < 128)
-            in[(unsigned char)*p] |= 4;
-    *z = (struct letters){1, 1, 1, 1};
-    for (int c = '0'; c < 128; c++) {
-        int64_t *d = in[c] == 7         ? &z->b
-                     : in[c] == 3       ? &z->k
-                     : (in[c] & 3) == 1 ? &z->m
-                     : (in[c] & 3) == 2 ? &z->n
-                                        : NULL;
-
-        if (d && !pdl_mul64(*d, size[c], d))
-            return false;
-    }
+    e->term[term][n] = c;
+    e->in[i] |= 1 << term;
+    if (term < 2)
+        e->size[i] = size;
     return true;
 }
 
-/* Reshaped to one product of matrices; its result to what it was. */
+/* False: it says what no product of matrices is. */
+static bool read_einsum(const struct onnx_layer *l, struct einsum *e)
+{
+    size_t len;
+    const char *eq = model_onnx_str(l->n, "equation", &len), *p = eq;
+    int term = 0, at = 0, axis[3] = {-1, -1, -1};
+    struct pdl_tensor unused;
+    char batch = 0;
+
+    for (int i = 0; i < 2; i++)
+        model_onnx_sample(l->m->g, l->n->in[i], &unused, &axis[i]);
+    for (; eq && p < eq + len; p++) {
+        const struct onnx_shape *x =
+            model_onnx_shape_in(l, term < 2 ? term : 0);
+
+        if (*p == ',' || *p == '>') {
+            term = *p == ',' ? term + 1 : 2;
+            at = 0;
+        } else if (*p == ' ' || *p == '-') {
+            continue;
+        } else if (*p == '.' || (unsigned char)*p > 127 || term > 2 ||
+                   (term < 2 && at >= x->rank)) {
+            return false;
+        } else if (term < 2 && at++ == axis[term]) {
+            if (batch && batch != *p)
+                return false;
+            batch = *p;
+        } else if (*p != batch &&
+                   !add_letter(e, term, *p, term < 2 ? x->dim[at - 1] : 0)) {
+            return false;
+        }
+    }
+    return term == 2 && !e->in[(unsigned char)batch];
+}
+
+/* Appends the letters of a term that occur just there, and multiplies what they
+ * count. */
+static bool take(const struct einsum *e, int term, int where, char *to,
+                 int64_t *size)
+{
+    size_t n = strlen(to);
+
+    *size = 1;
+    for (const char *c = e->term[term]; *c; c++)
+        if (e->in[(unsigned char)*c] == where) {
+            if (!pdl_mul64(*size, e->size[(unsigned char)*c], size))
+                return false;
+            to[n++] = *c;
+        }
+    to[n] = 0;
+    return true;
+}
+
+/* x, whose letters are `from`, with its letters as `to`. */
+static int turned(struct onnx_layer *l, const struct einsum *e,
+                  const char *what, int x, const char *from, const char *to)
+{
+    struct onnx_layer s = {.m = l->m,
+                           .n = l->n,
+                           .op = "transpose",
+                           .name = model_onnx_part(l, what)};
+    struct pdl_tensor *t = &s.out[0];
+
+    if (strcmp(from, to) == 0)
+        return x;
+    t->dtype = l->out[0].dtype;
+    t->rank = s.attr.ndims = (int)strlen(to);
+    for (int i = 0; i < t->rank; i++) {
+        t->dim[i] = e->size[(unsigned char)to[i]];
+        s.attr.dims[i] = strchr(from, to[i]) - from;
+    }
+    s.in[s.nin++] = x;
+    s.nout = 1;
+    return model_onnx_emit(&s);
+}
+
+static bool is_product(const struct einsum *e)
+{
+    for (int c = 0; c < 128; c++)
+        if (e->in[c] && e->in[c] != (A | B) && e->in[c] != (A | Y) &&
+            e->in[c] != (B | Y) && e->in[c] != (A | B | Y))
+            return false;
+    return true;
+}
+
+static void untold(struct onnx_layer *l)
+{
+    l->op = "other";
+    model_onnx_blind(l->m, l->n);
+    for (int i = 0; i < l->n->nin; i++)
+        if (model_onnx_given(l, i))
+            model_onnx_input(l, l->n->in[i]);
+    model_onnx_outputs(l, model_onnx_emit(l));
+}
+
+/* Turned and reshaped to one product of matrices; its result to what it was. */
 void model_onnx_einsum(struct onnx_layer *l)
 {
-    struct letters z;
-    struct onnx_layer y = *l;
+    struct einsum e = {.in = {0}};
+    char as[2 * PDL_MAX_RANK] = "", bs[2 * PDL_MAX_RANK] = "";
+    char ys[2 * PDL_MAX_RANK] = "";
+    struct onnx_layer p = *l;
     struct pdl_tensor a = {.rank = 3}, b = {.rank = 3};
+    int64_t batch, m, n, k;
     int id;
 
     if (l->n->nin != 2 || !model_onnx_given(l, 0) || !model_onnx_given(l, 1) ||
-        !einsum_sizes(l, &z)) {
-        l->op = "other";
-        model_onnx_blind(l->m, l->n);
-        for (int i = 0; i < l->n->nin; i++)
-            if (model_onnx_given(l, i))
-                model_onnx_input(l, l->n->in[i]);
-        model_onnx_outputs(l, model_onnx_emit(l));
+        !read_einsum(l, &e) || !is_product(&e) ||
+        !take(&e, 2, A | B | Y, as, &batch) || !take(&e, 2, A | Y, as, &m) ||
+        !take(&e, 0, A | B, as, &k) || !take(&e, 2, A | B | Y, bs, &batch) ||
+        !take(&e, 0, A | B, bs, &k) || !take(&e, 2, B | Y, bs, &n) ||
+        !take(&e, 2, A | B | Y, ys, &batch) || !take(&e, 2, A | Y, ys, &m) ||
+        !take(&e, 2, B | Y, ys, &n)) {
+        untold(l);
         return;
     }
-    memcpy(a.dim, (int64_t[]){z.b, z.m, z.k}, 3 * sizeof *a.dim);
-    memcpy(b.dim, (int64_t[]){z.b, z.k, z.n}, 3 * sizeof *b.dim);
-    y.op = "matmul";
-    y.in[y.nin++] = model_onnx_step(l, "reshape", "a",
-                                    model_onnx_operand(l->m, l->n->in[0]), a);
-    y.in[y.nin++] = model_onnx_step(l, "reshape", "b",
-                                    model_onnx_operand(l->m, l->n->in[1]), b);
-    y.out[0] = (struct pdl_tensor){.rank = 3, .dtype = l->out[0].dtype};
-    memcpy(y.out[0].dim, (int64_t[]){z.b, z.m, z.n}, 3 * sizeof *a.dim);
-    id = model_onnx_emit(&y);
-    model_onnx_outputs(l, model_onnx_step(l, "reshape", "y", id, l->out[0]));
+    memcpy(a.dim, (int64_t[]){batch, m, k}, 3 * sizeof *a.dim);
+    memcpy(b.dim, (int64_t[]){batch, k, n}, 3 * sizeof *b.dim);
+    p.op = "matmul";
+    id = turned(l, &e, "turned_a", model_onnx_operand(l->m, l->n->in[0]),
+                e.term[0], as);
+    p.in[p.nin++] = model_onnx_step(l, "reshape", "a", id, a);
+    id = turned(l, &e, "turned_b", model_onnx_operand(l->m, l->n->in[1]),
+                e.term[1], bs);
+    p.in[p.nin++] = model_onnx_step(l, "reshape", "b", id, b);
+    p.out[0] = (struct pdl_tensor){.rank = 3, .dtype = l->out[0].dtype};
+    memcpy(p.out[0].dim, (int64_t[]){batch, m, n}, 3 * sizeof *a.dim);
+    id = model_onnx_emit(&p);
+    a = l->out[0];
+    a.rank = (int)strlen(ys);
+    for (int i = 0; i < a.rank; i++)
+        a.dim[i] = e.size[(unsigned char)ys[i]];
+    id = model_onnx_step(l, "reshape", "y", id, a);
+    model_onnx_outputs(l, turned(l, &e, "turned_y", id, ys, e.term[2]));
 }
 
 /* ---- attention -------------------------------------------------------- */

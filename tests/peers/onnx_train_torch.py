@@ -127,6 +127,38 @@ class Reordered(nn.Module):
         return self.last(torch.cat([x[:, self.order], x[:, 4:8]], 1))
 
 
+class Padded(nn.Module):
+    """Unequal zeros around images and windows, a crop; or other values."""
+
+    def __init__(self, mode="constant", value=0.):
+        super().__init__()
+        self.a = nn.Conv2d(3, 8, 3, stride=2)
+        self.b = nn.Conv2d(8, 8, 3)
+        self.last, self.how = nn.Linear(8, 10), (mode, value)
+
+    def forward(self, x):
+        x = torch.relu(self.a(nn.functional.pad(x, (1, 2, 2, 0), *self.how)))
+        x = nn.functional.avg_pool2d(x, 3, 2, 1)
+        x = self.b(nn.functional.pad(x, (1, -1, 0, 1)))
+        return self.last(x.mean((2, 3)))
+
+
+class Summed(nn.Module):
+    """Equations whose letters stand in another order than a product's."""
+
+    def __init__(self):
+        super().__init__()
+        self.q, self.k = nn.Linear(12, 12), nn.Linear(12, 12)
+        self.last = nn.Linear(4, 10)
+
+    def forward(self, x):
+        q = self.q(x.flatten(1).view(-1, 4, 12)).view(-1, 4, 3, 4)
+        k = self.k(x.flatten(1).view(-1, 4, 12)).view(-1, 4, 3, 4)
+        y = torch.einsum("bihd,bjhd->bhij", q, k).softmax(-1)
+        y = torch.einsum("bhij,bjhd->bihd", y, q).flatten(2)
+        return self.last(torch.einsum("bti,bsi->bst", y, k.flatten(2)).mean(2))
+
+
 class Counted(nn.Module):
     """Rows of a table by numbers that are counted from the tokens."""
 
@@ -251,6 +283,12 @@ case("shuffle", torchvision.models.shufflenet_v2_x0_5(num_classes=10), 64,
      compared=1)
 case("chosen", Chosen(), 2)
 case("turned", Turned(), 2)
+case("padded", Padded(), 16)
+case("padded_with_ones", Padded(value=1.), 16,
+     refused="the runtime has no kernel for Pad")
+case("reflected", Padded("reflect"), 16,
+     refused="the runtime has no kernel for Pad")
+case("summed", Summed(), 4)
 case("reordered", Reordered(), 2)
 case("largest", Reordered(True), 2,
      refused="largest: TopK: the runtime has no kernel for TopK")
