@@ -24,8 +24,11 @@ static int64_t models(const struct fed *f)
 static enum pdl_status begin(struct fed *f, struct pdl_err *err)
 {
     int64_t k = models(f);
-    enum pdl_status st = fed_shelf_open(f, MODEL, "travels", k, err);
+    enum pdl_status st =
+        f->dry ? PDL_OK : fed_shelf_open(f, MODEL, "travels", k, err);
 
+    if (f->dry) /* nothing travels */
+        return st;
     if (st == PDL_OK)
         st = fed_shelf_open(f, STIFF, "stiff", k, err);
     for (int64_t i = 0; i < k && st == PDL_OK && f->rank == 0; i++)

@@ -20,7 +20,7 @@ enum pdl_status fed_plan_lower(fed_learner *l, const char *strategy,
 
 static bool cuts_samples_alone(const struct pdl_strategy *s)
 {
-    bool alone = true;
+    bool alone = s->accumulate <= 1;
 
     for (int c = 0; c < s->nclauses; c++)
         for (int i = 0; i < s->clause[c].nterms; i++)
@@ -39,7 +39,8 @@ static enum pdl_status check_strategy(const fed_learner *l, struct pdl_err *err)
     if (l->opt.distils && !rows)
         return pdl_fail(err, PDL_EINVAL,
                         "what distils takes a client's strategy that cuts "
-                        "samples alone, such as data=2");
+                        "samples alone and takes a batch at once, such as "
+                        "data=2");
     return PDL_OK;
 }
 

@@ -162,11 +162,17 @@ static enum pdl_status open_rooms(struct fed_net *n, struct pdl_err *err)
 static enum pdl_status find_width(fed_learner *l, const struct fed_places *in,
                                   struct pdl_err *err)
 {
+    const struct pdl_plan_tensor *t;
+
     if (in->logits < 0 || in->features < 0)
         return pdl_fail(err, PDL_EINVAL,
                         "%s: has no last layer that classes come out of",
                         l->plan->model->name);
-    l->width = l->plan->tensors[in->features].dim[1];
+    t = &l->plan->tensors[in->features];
+    l->width = 1;
+    for (int d = 1; d < t->ndims; d++) /* all that a sample has */
+        if (!pdl_mul64(l->width, t->dim[d], &l->width))
+            return pdl_fail(err, PDL_EINVAL, "features are too large");
     return PDL_OK;
 }
 

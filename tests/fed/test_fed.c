@@ -528,6 +528,23 @@ static void clients_may_have_several_devices(void **state)
     small_close(&s);
 }
 
+/* Distances between samples need all of a batch's features at once. */
+static void what_distils_takes_batches_at_once(void **state)
+{
+    struct pdl_fed_summary sum;
+    struct pdl_err err = {"", ""};
+    struct small s;
+
+    (void)state;
+    small_open(&s, 96, true, "iid", 4);
+    s.job.rounds = s.job.steps = 1;
+    s.job.algorithm = "cadis";
+    s.job.strategy = "accumulate=2";
+    assert_int_equal(small_run(&s.job, 1, &sum, &err), PDL_EINVAL);
+    assert_non_null(strstr(err.msg, "takes a batch at once"));
+    small_close(&s);
+}
+
 static void another_run_is_not_taken_up(void **state)
 {
     char folder[100];
@@ -769,6 +786,7 @@ int main(void)
         cmocka_unit_test(a_resumed_run_tells_of_all_rounds),
         cmocka_unit_test(a_killed_run_goes_on_with_the_same_bits),
         cmocka_unit_test(clients_may_have_several_devices),
+        cmocka_unit_test(what_distils_takes_batches_at_once),
         cmocka_unit_test(another_run_is_not_taken_up),
         cmocka_unit_test(a_client_without_numbers_is_left_out_and_named),
         cmocka_unit_test(a_rate_that_blows_up_ends_in_no_model),
