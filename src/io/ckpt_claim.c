@@ -138,11 +138,27 @@ static enum pdl_status refuse_held(const pdl_ckpt_lock *l, struct pdl_err *err)
     return st;
 }
 
+/* 0, or why not: EWOULDBLOCK where somebody else has it. */
+static int lock(int fd, double until)
+{
+    while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        if (errno != EWOULDBLOCK && errno != EINTR)
+            return errno;
+        if (pdl_clock_s() > until)
+            return EWOULDBLOCK;
+        nanosleep(&(struct timespec){0, 20000000}, NULL);
+    }
+    return 0;
+}
+
+/* The file, and the folder itself, which stays whoever removes the file; where
+ * folders cannot be locked the file does. */
 static enum pdl_status take(pdl_ckpt_lock *l, double patience_s,
                             struct pdl_sink *notes, struct pdl_err *err)
 {
     double until = pdl_clock_s() + patience_s;
     struct stat sb;
+    int why;
 
     l->fd =
         openat(l->at, LOCK,
@@ -153,19 +169,16 @@ static enum pdl_status take(pdl_ckpt_lock *l, double patience_s,
             errno == ELOOP ? "is a symbolic link" : strerror(errno));
     if (fstat(l->fd, &sb) != 0 || !S_ISREG(sb.st_mode))
         return pdl_fail(err, PDL_EIO, "%.300s/%s: is no file", l->dir, LOCK);
-    while (flock(l->fd, LOCK_EX | LOCK_NB) != 0) {
-        if (errno != EWOULDBLOCK && errno != EINTR) {
-            if (notes)
-                pdl_printf(notes,
-                           "%s cannot be locked (%s): see that no other run "
-                           "writes there\n",
-                           l->dir, strerror(errno));
-            return PDL_OK;
-        }
-        if (pdl_clock_s() > until)
-            return refuse_held(l, err);
-        nanosleep(&(struct timespec){0, 20000000}, NULL);
-    }
+    why = lock(l->fd, until);
+    if (why == 0 && lock(l->at, until) == EWOULDBLOCK)
+        why = EWOULDBLOCK;
+    if (why == EWOULDBLOCK)
+        return refuse_held(l, err);
+    if (why != 0 && notes)
+        pdl_printf(notes,
+                   "%s cannot be locked (%s): see that no other run writes "
+                   "there\n",
+                   l->dir, strerror(why));
     return PDL_OK;
 }
 

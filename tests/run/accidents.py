@@ -274,6 +274,10 @@ def two_runs():
         if rc != 3 or "in use by process" not in said or \
                 said.count("\n") != 1:
             fail("two runs: exit code %d: %s" % (rc, said))
+    os.remove(os.path.join(folder, "lock")) # as if it were left over
+    third = Run("third", args + ["--steps", "3", "--resume"])
+    if third.end() != 3 or "in use by" not in third.said():
+        fail("without the lock's file: " + third.said())
     beside = Run("beside", args + ["--steps", "3", "--beside"])
     if beside.end() != 0 or newest(folder + "-2") != 3:
         fail("--beside: " + beside.said())
