@@ -143,7 +143,8 @@ static float *logits_of(const fed_learner *l, int part)
 
 static enum pdl_status swap(fed_learner *l, struct pdl_err *err)
 {
-    struct pdl_comm_message *out = l->mail, *in = l->mail + 2 * l->parts;
+    struct pdl_comm_message *out = l->mail,
+                            *in = l->mail + (ptrdiff_t)2 * l->parts;
     int64_t count = l->opt.batch * l->classes;
     int nout = 0, nin = 0;
     pdl_comm_request *r = NULL;

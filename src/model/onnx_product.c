@@ -226,39 +226,51 @@ static bool add_letter(struct einsum *e, int term, char c, int64_t size)
     return true;
 }
 
+/* Where reading stands: the term, how many of its letters came, and where the
+ * batch is in each. */
+struct reading {
+    int term, at, axis[3];
+    char batch;
+};
+
+static bool read_letter(const struct onnx_layer *l, struct einsum *e,
+                        struct reading *r, char c)
+{
+    const struct onnx_shape *x =
+        r->term < 2 ? model_onnx_shape_in(l, r->term) : NULL;
+    int at = r->at++;
+
+    if (c == '.' || (unsigned char)c > 127 || r->term > 2 ||
+        (x && at >= x->rank))
+        return false;
+    if (x && at == r->axis[r->term]) {
+        bool same = !r->batch || r->batch == c;
+
+        r->batch = c;
+        return same;
+    }
+    return c == r->batch || add_letter(e, r->term, c, x ? x->dim[at] : 0);
+}
+
 /* False: it says what no product of matrices is. */
 static bool read_einsum(const struct onnx_layer *l, struct einsum *e)
 {
     size_t len;
-    const char *eq = model_onnx_str(l->n, "equation", &len), *p = eq;
-    int term = 0, at = 0, axis[3] = {-1, -1, -1};
+    const char *eq = model_onnx_str(l->n, "equation", &len);
+    struct reading r = {.axis = {-1, -1, -1}};
     struct pdl_tensor unused;
-    char batch = 0;
 
     for (int i = 0; i < 2; i++)
-        model_onnx_sample(l->m->g, l->n->in[i], &unused, &axis[i]);
-    for (; eq && p < eq + len; p++) {
-        const struct onnx_shape *x =
-            model_onnx_shape_in(l, term < 2 ? term : 0);
-
+        model_onnx_sample(l->m->g, l->n->in[i], &unused, &r.axis[i]);
+    for (const char *p = eq; eq && p < eq + len; p++) {
         if (*p == ',' || *p == '>') {
-            term = *p == ',' ? term + 1 : 2;
-            at = 0;
-        } else if (*p == ' ' || *p == '-') {
-            continue;
-        } else if (*p == '.' || (unsigned char)*p > 127 || term > 2 ||
-                   (term < 2 && at >= x->rank)) {
-            return false;
-        } else if (term < 2 && at++ == axis[term]) {
-            if (batch && batch != *p)
-                return false;
-            batch = *p;
-        } else if (*p != batch &&
-                   !add_letter(e, term, *p, term < 2 ? x->dim[at - 1] : 0)) {
+            r.term = *p == ',' ? r.term + 1 : 2;
+            r.at = 0;
+        } else if (*p != ' ' && *p != '-' && !read_letter(l, e, &r, *p)) {
             return false;
         }
     }
-    return term == 2 && !e->in[(unsigned char)batch];
+    return r.term == 2 && !e->in[(unsigned char)r.batch];
 }
 
 /* Appends the letters of a term that occur just there, and multiplies what they
