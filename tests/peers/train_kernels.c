@@ -106,6 +106,7 @@ static void write_case(struct backend *b, const struct op_case *c,
     pdl_json_kstr(&j, "backend", b->b->name);
     pdl_json_kstr(&j, "name", c->name);
     pdl_json_kstr(&j, "op", c->op);
+    pdl_json_kint(&j, "apart", c->apart > 0 ? c->apart : 1);
     write_attr(&j, o.node);
     write_values(&j, "x", p.x, p.nx);
     write_values(&j, "w", p.w, p.nw);

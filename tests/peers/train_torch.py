@@ -214,8 +214,10 @@ def pad(c, x, w):
 
 
 def batch_norm(c, x, w):
-    return F.batch_norm(x, None, None, w[0], w[1], training=True,
-                        eps=c["epsilon"] or 1e-5)
+    """Each of so many groups of samples by itself."""
+    return torch.cat([F.batch_norm(part, None, None, w[0], w[1], training=True,
+                                   eps=c["epsilon"] or 1e-5)
+                      for part in x.chunk(c["apart"])])
 
 
 def reduce(c, x, how):
