@@ -3,8 +3,9 @@
  * Networks that nobody trains: chains of the usual operators over widths and
  * image sizes that lie between those of real networks, thin ones among them
  * (a part of a split layer), so that what is projected from them is not what
- * was measured. Every kind of work that the runtime has a kernel for is in one
- * of them; some train in bfloat16, too. */
+ * was measured; of devices some have real networks' widths, in images that
+ * those do not have. Every kind of work that the runtime has a kernel for is in
+ * one of them; some train in bfloat16, too. */
 #include "calibrate_probes.h"
 
 #include <stdio.h>
